@@ -54,6 +54,7 @@ ITS_OWN = {
     },
     ("with `measures`", "`floor_tolerance`"): {"floors": {"a": 0.1}, "floor_tolerance": 0.05},
     ("with `measures`", "`measures`"): {},
+    ("with `measures`", "`prediction`"): {"prediction": {"a": (0, 1)}},
     ("`allocation`", "`reward_range`"): {"reward_range": (0, 2)},
 }
 """What a family is asked in its own form."""

@@ -49,13 +49,14 @@ def model_with(q, g, limits, bounds, arms):
         noise=BOUNDED,
         tolerance=0.0,
         control=NO_CONTROL,
-        known_means=np.full(groups, np.nan),
+        predicts=np.empty(0),
+        slopes=np.empty(0),
+        known_means=np.empty((0, groups)),
     )
 
 
 def view_of(model, means, covariances):
-    arms, groups, measures = means.shape
-    seen = new_view(arms, groups, measures, model.signs.size)
+    seen = new_view(model)
     seen.means[...] = seen.lowest[...] = seen.highest[...] = means
     seen.covariances[...] = covariances
     derive(model, seen, seen)

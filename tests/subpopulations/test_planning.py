@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 from fairtrial.data import actg175
 from fairtrial.errors import InvalidArgument
@@ -17,6 +17,8 @@ from fairtrial.subpopulations import (
     BernoulliEnvironment,
     Complexity,
     GaussianEnvironment,
+    GaussianPredictedEnvironment,
+    PredictedEnvironment,
     Problem,
     ReplayEnvironment,
     complexity,
@@ -675,3 +677,72 @@ def test_the_shares_cannot_be_written_to() -> None:
     assert weights is not None
     with pytest.raises(ValueError, match="read-only"):
         weights[0, 0] = 1.0
+
+
+# -------------------------------------------------------------------------- predictions
+
+
+def predicted(plain: Problem, **stated: Any) -> Problem:
+    return plain.clone(prediction={"residual_std": 0.6, **stated})
+
+
+@pytest.mark.parametrize("limits", [{"floors": None}, {"control": "0", "margin": 0.3}])
+def test_differences_have_the_variance_that_predictions_leave(limits: dict[str, Any]) -> None:
+    plain = Problem(3, 2, noise_std=1.0, **limits)
+    means = [[0.0, 0.1], [0.1, 0.2], [0.5, 0.4]]
+    found = complexity(GaussianPredictedEnvironment(predicted(plain), means))
+    usual = complexity(GaussianEnvironment(plain, means, arrivals=[1, 1]))
+    assert found.value == pytest.approx(
+        0.36 * complexity(GaussianEnvironment(plain, means)).value, rel=1e-5
+    )
+    assert usual.value >= found.value
+    assert found.lower <= found.value <= found.upper
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_floor_needs_the_mean_prediction_which_all_pulls_of_the_group_estimate(
+    known: bool,
+) -> None:
+    """The leader's floor .2 is nearer than its rival; shares are found by a scalar search."""
+    stated = {"known_mean": {"0": 0.0}} if known else {}
+    plain = Problem(2, 1, noise_std=1.0, floors=[[0.2], [-5.0]])
+    found = complexity(GaussianPredictedEnvironment(predicted(plain, **stated), [[0.4], [0.1]]))
+    left, explained = 0.36, 0.0 if known else 0.64
+
+    def weakest(share: float) -> float:
+        pair = 0.3**2 / (left / share + left / (1.0 - share))
+        return -min(pair, 0.2**2 / (left / share + explained))
+
+    best = minimize_scalar(weakest, bounds=(1e-6, 1 - 1e-6), options={"xatol": 1e-10})
+    assert found.value == pytest.approx(2.0 / -best.fun, rel=1e-4)
+    assert np.asarray(found.allocation)[0, 0] == pytest.approx(best.x, abs=1e-3)
+
+
+def test_predicted_measures_have_such_a_bound_and_rows_say_that_theirs_ignores_it() -> None:
+    plain = Problem(
+        2,
+        1,
+        measures={"cured": (0, 1), "harmed": (0, 1)},
+        objective="cured",
+        ceilings={"harmed": 0.9},
+    )
+    means = {"cured": [[0.4], [0.6]], "harmed": [[0.2], [0.2]]}
+    problem = plain.clone(prediction={"cured": (0, 1)})
+    usual = complexity(BernoulliEnvironment(plain, means)).value
+    nothing, half = (
+        complexity(PredictedEnvironment(problem, means, share)).value for share in (0.0, 0.5)
+    )
+    assert nothing == pytest.approx(usual, rel=1e-5)
+    # Units' chances vary by .125 around .5; those of either arm move by .8 of that. With the slope
+    # 1, a variance of .24 - (2 * .8 - 1) * .125 is left.
+    assert half / usual == pytest.approx(0.165 / 0.24, rel=1e-5)
+    rows = {
+        "arm": ["0", "0", "1", "1"],
+        "group": ["0"] * 4,
+        "cured": [0, 1, 1, 1],
+        "harmed": [0, 1, 0, 0],
+        "score": [0.2, 0.4, 0.6, 0.9],
+    }
+    replayed = ReplayEnvironment(problem, rows, prediction="score")
+    assert "ignores predictions" in complexity(replayed).assumes
+    assert "ignores" not in complexity(PredictedEnvironment(problem, means, 0.5)).assumes

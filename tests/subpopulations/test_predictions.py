@@ -114,7 +114,7 @@ def _worst_expectation(blocks, slot, bet, random, as_stated=True):
     role_of = _roles(model, state, slot, bet)
     rewards = np.array([0.0, 0.4, 1.0])
     # Means are those of predictions that are already cut.
-    low, high = state.clip[slot]
+    low, high = state.clip[slot, 0]
     points = np.array([low, low + 0.3 * (high - low), high])
     weights = state.coefficients[slot, bet, :, :, 0]
     most = 0.0
@@ -122,8 +122,8 @@ def _worst_expectation(blocks, slot, bet, random, as_stated=True):
         laws, worst = {}, {}
         for group in range(groups):
             mean = random.uniform(*points[[0, 2]])
-            if as_stated and not math.isnan(model.known_means[group]):
-                mean = model.known_means[group]
+            if as_stated and not math.isnan(model.known_means[0, group]):
+                mean = model.known_means[0, group]
             for arm in range(arms):
                 marginal = _law(random, points, mean)
                 given = random.dirichlet(np.ones(3) * 0.5, size=3)
@@ -194,7 +194,7 @@ def test_no_bet_gains_on_average_if_the_mean_prediction_is_known():
             logs[:] = state.bets.thetas[slot, bet] * _effect_at_centres(model, state, slot, bet)
             found.append(_worst_expectation(blocks, slot, bet, random))
             otherwise.append(_worst_expectation(blocks, slot, bet, random, as_stated=False))
-        assert tuple(state.clip[slot]) == (0.0, 1.0)
+        assert tuple(state.clip[slot, 0]) == (0.0, 1.0)
     assert len(found) >= 4
     assert 0.5 < max(found) <= 1.0 + 1e-12
     # What is stated is used: with other means a bet gains.
@@ -211,7 +211,7 @@ def test_with_a_known_mean_a_floor_uses_the_full_slope_and_no_other_arms():
         slot, limit = int(state.blocks.first[0]) % state.blocks.waiting.size, 2
         assert (state.target[slot], state.bets.ledger[slot, limit] != NO_BET) == (1, True)
         own, other = state.coefficients[slot, limit, [TARGET, OTHER], 0]
-        slope = state.guess[slot, 0, SLOPE]
+        slope = state.fits[slot, 0, 0, SLOPE]
         weights[isinstance(prediction, dict)] = own[1] / (slope * own[0]), other[1]
         assert state.centres[slot, limit, TARGET, 0, 1] == pytest.approx(0.5, abs=0.1)
         assumed = any("known_mean" in one for one in policy.guarantee.assumptions)
@@ -326,9 +326,9 @@ def test_the_test_of_predictions_counts_as_many_pulls_of_an_arm_as_were_planned(
     state, counted, lost = policy._blocks.state, {}, 0
     added = policy._blocks.test.add
 
-    def add(block, arm, *others):
+    def add(p, block, arm, *others):
         counted[block, arm] = counted.get((block, arm), 0) + 1
-        added(block, arm, *others)
+        added(p, block, arm, *others)
 
     policy._blocks.test.add = add
     planned = {}
@@ -348,7 +348,7 @@ def test_the_test_of_predictions_counts_as_many_pulls_of_an_arm_as_were_planned(
     assert len(complete) > 3
     for serial in complete:
         assert [counted[serial, arm] for arm in (0, 1)] == planned[serial].tolist()
-    assert not set(policy._blocks.test.started) & set(complete)
+    assert not set(policy._blocks.test.open_blocks[:, 1]) & set(complete)
 
 
 def test_predictions_that_explain_much_save_pulls():
@@ -484,7 +484,7 @@ def test_a_missing_prediction_counts_as_the_mean():
             unit["prediction"] = None
         pull = policy.ask(**unit)
         policy.tell(pull, units.reward(pull.arm, reward_from))
-    assert policy._blocks.predictions.count(MISSING) == 20
+    assert policy._blocks.predictions.count([MISSING]) == 20
     (_, _), state = opened.plain(policy._blocks.arrays)
     assert state.counts[:, :, 1, 1].sum() == 40
     assert policy._wealth[:2].max() > 0.0
@@ -497,7 +497,7 @@ def test_a_useless_or_constant_prediction_changes_little():
     for _ in range(60):
         pull = policy.ask(group="x", prediction=0.5)
         policy.tell(pull, units.reward(pull.arm, 0.5))
-    assert policy._blocks.fit[0].tolist() == [0.0]
+    assert policy._blocks.fit[0].tolist() == [[0.0]]
     plain = BlockBetting(problem.clone(prediction=None), seed=1)
     units = Units(problem, 1)
     for _ in range(60):
@@ -591,12 +591,12 @@ def test_a_statement_about_predictions_that_makes_no_sense_is_refused(prediction
     "arguments",
     [
         {"reward_range": (0, 1), "floor_tolerance": 0.1},
-        {"measures": {"m": (0, 1)}, "objective": "m"},
+        {"measures": ["m"], "objective": "m", "noise_cov": [[1.0]]},
     ],
 )
 def test_predictions_that_are_not_covered_are_refused(arguments):
     with pytest.raises(NotSupported):
-        Problem(2, 1, prediction=(0, 1), **arguments)
+        Problem(2, 1, prediction={"range": (0, 1)}, **arguments)
 
 
 def test_policies_without_blocks_refuse_predictions():

@@ -16,8 +16,8 @@ from fairtrial.subpopulations import (
     Problem,
 )
 from fairtrial.subpopulations.family import FAMILY
-from fairtrial.subpopulations.policies.residual_blocks import as_residuals
 from tests import effort
+from tests.subpopulations.residual_problems import as_residuals
 from tests.subpopulations.slow_blocks import TAU, log_bet
 
 RESIDUAL = 0.6
@@ -156,7 +156,7 @@ LIMITS = [
 def test_bets_are_those_on_rewards_and_on_rewards_minus_predictions(limits, end):
     """Bets on measures with stated scales are compared with slow ones in their own tests."""
     problem = problem_of(**limits)
-    measured = as_residuals(problem, problem.prediction)
+    measured = as_residuals(problem)
     policy, other = BlockBetting(problem, seed=1, **end), BlockBetting(measured, seed=1, **end)
     for pull, unit, reward in follow(policy, Units(problem, 1), 200):
         same = other.ask(group=unit["group"])
@@ -188,7 +188,7 @@ def test_the_effect_of_every_bet_is_that_of_true_means(limits):
 
 def test_with_a_known_mean_a_floor_uses_predictions():
     plain, census = (
-        as_residuals(problem, problem.prediction)
+        as_residuals(problem)
         for problem in (problem_of(floors=0.5), problem_of(floors=0.5, prediction=CENSUS))
     )
     assert {row["measure"] for row in plain.floors} == {"reward"}
@@ -555,7 +555,7 @@ CORRELATIONS = {
 @pytest.mark.parametrize("name", HARDEST)
 def test_the_right_answer_is_seldom_ruled_out(name, law, end, record_property):
     problem, means, truth = HARDEST[name]
-    measured = as_residuals(problem, problem.prediction)
+    measured = as_residuals(problem)
     both = CORRELATIONS[law] * RESIDUAL
     cov = [[1.0, both], [both, RESIDUAL**2]]
     means = {"reward": means, "residual": means}

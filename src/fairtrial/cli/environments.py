@@ -17,7 +17,7 @@ from fairtrial.core.cells import NotANumber, is_blank
 from fairtrial.core.family import Family, family_of
 from fairtrial.core.mistakes import Mistakes, did_you_mean
 from fairtrial.core.sheets import Sheet, read_sheet
-from fairtrial.core.tables import columns_of_measures
+from fairtrial.core.tables import columns_of_measures, columns_of_predictions
 from fairtrial.core.wording import plural
 from fairtrial.errors import FairtrialError, InvalidArgument
 
@@ -86,10 +86,16 @@ def build_replay(
     except InvalidArgument as error:
         mistakes.append(f"source.reward: {error.accepted}; got {error.given!r}")
         return None
-    known = _prediction_column(problem, section.prediction, mistakes)
-    if known is None:
+    try:
+        predicted = columns_of_predictions(problem, section.prediction)
+    except InvalidArgument as error:
+        mistakes.append(f"source.prediction: {error.accepted}")
         return None
-    columns = {key: labels[key] for key in keys} | rewards | known
+    keys_of_predictions = [f"prediction.{name}" for name in predicted]
+    if len(predicted) == 1:
+        keys_of_predictions = ["prediction"]
+    read = dict(zip(keys_of_predictions, predicted.values(), strict=True))
+    columns = {key: labels[key] for key in keys} | rewards | read
     fixed = _fixed(problem, section)
     sheet = _open(folder / section.table, columns, mistakes, fixed, decimal)
     if sheet is None:
@@ -101,13 +107,14 @@ def build_replay(
         _check_labels(problem, key, columns[key], table[columns[key]], mistakes)
     for key, column in rewards.items():
         table[column] = _rewards(problem, sheet, key, column, mistakes)
-    for column in known.values():
+    for column in predicted.values():
         table[column] = _predictions(sheet, column, mistakes)
     if len(mistakes) > before:
         return None
     found = Mistakes("source", mistakes)
     own = {key: labels[key] for key in keys}
     given = rewards if problem.measures else rewards["reward"]
+    known: dict[str, Any] = {"prediction": section.prediction} if predicted else {}
     return found.build(family.replay, problem, table, **own, reward=given, **known, **options)
 
 
@@ -121,23 +128,6 @@ def _reward_columns(problem: Problem, given: str | Mapping[str, str]) -> dict[st
     if not isinstance(given, str):
         raise InvalidArgument("reward", "must be the name of a column", given)
     return {"reward": given}
-
-
-def _prediction_column(
-    problem: Problem, column: str | None, mistakes: list[str]
-) -> dict[str, str] | None:
-    """Return the column of the predictions, if the problem has some; None after a mistake."""
-    expected = getattr(problem, "prediction", None) is not None
-    if expected and column is None:
-        mistakes.append(
-            "source.prediction: is required: the column with the predictions that the problem "
-            "states"
-        )
-        return None
-    if column is not None and not expected:
-        mistakes.append("source.prediction: must be left out: the problem has no prediction")
-        return None
-    return {} if column is None else {"prediction": column}
 
 
 def _predictions(sheet: Sheet, column: str, mistakes: list[str]) -> list[float | None]:

@@ -14,7 +14,7 @@ from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Environment, Policy, Problem, Truth
 from fairtrial.core.accrual import SteadyAccrual
 from fairtrial.core.family import Family, family_of
-from fairtrial.core.wording import plural
+from fairtrial.core.wording import IGNORES_PREDICTIONS, plural
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import (
     Simulation,
@@ -146,6 +146,8 @@ class Plan:
     @property
     def rules_bounded(self) -> str:
         """The rules that cannot beat the bound, in words: all, or those that give the answer."""
+        if self.complexity is not None and IGNORES_PREDICTIONS in self.complexity.assumes:
+            return "for rules that ignore predictions"
         allows = _allows_several(self.problem)
         return "whatever the rule" + (", if it gives this answer" if allows else "")
 

@@ -98,7 +98,7 @@ class ReplaySource(_Section):
     arm: str = "arm"
     group: str = "group"
     reward: str | dict[str, str] = "reward"
-    prediction: str | None = Field(default=None, min_length=1)
+    prediction: str | dict[str, str] | None = None
     noise_std: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 

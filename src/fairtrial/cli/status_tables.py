@@ -40,6 +40,7 @@ from fairtrial.presentation.missing_values import (
 from fairtrial.presentation.predictions import (
     PREDICTIONS,
     about_predictions,
+    heading_of_groups,
     predictions_by_group,
 )
 from fairtrial.presentation.shares import (
@@ -89,7 +90,7 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
     if (found := differences(progress, minimize)) is not None and found.overall:
         yield _differences(found, progress), found.note
     if explained := predictions_by_group(progress):
-        yield _predictions(explained), about_predictions(progress)
+        yield _predictions(explained, heading_of_groups(progress)), about_predictions(progress)
     if held := limited(progress):
         yield _limits_against(held, standings, progress), ""
     if rails := guardrails(progress, minimize):
@@ -115,8 +116,8 @@ def _differences(found: Differences, progress: Progress) -> Table:
     return table
 
 
-def _predictions(rows: Sequence[tuple[str, str, str]]) -> Table:
-    table = _table(PREDICTIONS, ["group"], ["slope", "explained"])
+def _predictions(rows: Sequence[tuple[str, str, str]], heading: str) -> Table:
+    table = _table(PREDICTIONS, [heading], ["slope", "explained"])
     for row in rows:
         table.add_row(*row)
     return table

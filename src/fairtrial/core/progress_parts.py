@@ -209,6 +209,8 @@ class GroupPredictions(_Part):
     r_squared : float
         The share of the variance of rewards, within arms, that this slope explains; negative if the
         slope is stated and makes the variance larger.
+    measure : str or None
+        The measure that is predicted; None if a pull gives one reward.
 
     Examples
     --------
@@ -220,6 +222,7 @@ class GroupPredictions(_Part):
     slope: float
     mean: float
     r_squared: float
+    measure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +232,7 @@ class Predictions(_Part):
     Parameters
     ----------
     groups : tuple of GroupPredictions
-        What they explain, by group.
+        What they explain, by group; with several measures by measure and group.
     variance_left : float
         The variance of an adjusted overall difference between two arms, as a part of that of the
         plain difference: the part of the results that it needs.

@@ -26,6 +26,7 @@ __all__ = [
     "as_frame",
     "column_of",
     "columns_of_measures",
+    "columns_of_predictions",
     "open_table",
     "outcomes_by_labels",
     "read_table",
@@ -195,6 +196,39 @@ def rewards_by_labels(
         except InvalidOutcome as error:
             raise InvalidOutcome(f"table row {row}: reward", error.accepted, value) from None
     return found
+
+
+def columns_of_predictions(problem: Problem, given: Any) -> dict[str, str]:
+    """Return the column of each prediction that a problem states; empty if it states none.
+
+    Parameters
+    ----------
+    problem : Problem
+        Any problem.
+    given : str, mapping of str to str, or None
+        The column; with several predicted measures the column of each.
+
+    Raises
+    ------
+    InvalidArgument
+        If a column is missing, or there are some although the problem has no prediction.
+    """
+    names = list(getattr(problem, "predictions", ()))
+    if not names:
+        if given is not None:
+            accepted = "must be left out: the problem has no prediction"
+            raise InvalidArgument("prediction", accepted, given)
+        return {}
+    if given is None:
+        accepted = "must name the column with the predictions that the problem states"
+        raise InvalidArgument("prediction", accepted)
+    if isinstance(given, str) and len(names) == 1:
+        given = {names[0]: given}
+    is_mapping = isinstance(given, Mapping) and set(given) == set(names)
+    if not is_mapping or not all(isinstance(own, str) and own for own in given.values()):
+        accepted = f"must map each of {names} to the column of its predictions"
+        raise InvalidArgument("prediction", accepted, given)
+    return {name: given[name] for name in names}
 
 
 def columns_of_measures(problem: Problem, given: str | Mapping[str, str]) -> dict[str, str]:

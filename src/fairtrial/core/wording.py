@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 __all__ = [
+    "IGNORES_PREDICTIONS",
     "MANY_WAIT",
     "abridged",
     "beside_in_words",
@@ -24,6 +25,9 @@ __all__ = [
     "said_of_rows",
     "said_of_standstill",
 ]
+
+IGNORES_PREDICTIONS = "it ignores predictions: rules that use them can need less"
+"""What a lower bound says of itself if it is computed without what predictions explain."""
 
 _LONGEST = 300
 _ABRIDGED = Repr()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.words import number, percent
 
-__all__ = ["PREDICTIONS", "about_predictions", "predictions_by_group"]
+__all__ = ["PREDICTIONS", "about_predictions", "heading_of_groups", "predictions_by_group"]
 
 PREDICTIONS = "Predictions"
 
@@ -39,10 +39,23 @@ def about_predictions(progress: Progress) -> str:
 
 
 def predictions_by_group(progress: Progress) -> list[tuple[str, str, str]]:
-    """Return group, slope and share of the variance that is explained, as text."""
+    """Return group, slope and share of the variance that is explained, as text.
+
+    With measures the group comes after the measure that is predicted.
+    """
     if progress.predictions is None:
         return []
     return [
-        (one.group, number(one.slope, 3), percent(max(0.0, one.r_squared)))
+        (
+            one.group if one.measure is None else f"{one.measure} / {one.group}",
+            number(one.slope, 3),
+            percent(max(0.0, one.r_squared)),
+        )
         for one in progress.predictions.groups
     ]
+
+
+def heading_of_groups(progress: Progress) -> str:
+    """Return what the first texts of `predictions_by_group` name."""
+    found = () if progress.predictions is None else progress.predictions.groups
+    return "measure / group" if any(one.measure is not None for one in found) else "group"

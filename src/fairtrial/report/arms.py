@@ -21,6 +21,7 @@ from fairtrial.presentation.limits import finite
 from fairtrial.presentation.predictions import (
     PREDICTIONS,
     about_predictions,
+    heading_of_groups,
     predictions_by_group,
 )
 from fairtrial.presentation.shares import (
@@ -152,7 +153,7 @@ def _predictions(found: Findings) -> Markup | None:
     rows = predictions_by_group(found.progress)
     if not rows:
         return None
-    heads = ("Group", "Slope", "Variance explained")
+    heads = (heading_of_groups(found.progress).capitalize(), "Slope", "Variance explained")
     shown = [(label(group), *values) for group, *values in rows]
     return text_of(
         [

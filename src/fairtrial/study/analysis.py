@@ -24,7 +24,7 @@ from fairtrial.core.counting import Count, counting
 from fairtrial.core.family import Family, family_of
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Outcome
-from fairtrial.core.tables import columns_of_measures, open_table
+from fairtrial.core.tables import columns_of_measures, columns_of_predictions, open_table
 from fairtrial.core.validation import check_flag, check_instance
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
@@ -104,7 +104,7 @@ def analyse(
     unit: str | None = None,
     count: str | None = None,
     successes: str | None = None,
-    prediction: str | None = None,
+    prediction: str | Mapping[str, str] | None = None,
     features: Sequence[str] = (),
     shares: Mapping[str, float] | None = None,
     decimal: str | None = None,
@@ -154,7 +154,7 @@ def analyse(
     successes : str, optional
         With `count`, instead of `outcome`: the column that says how many of these units have the
         outcome 1, such as conversions; the others have the outcome 0.
-    prediction : str, optional
+    prediction : str, or mapping of str to str, optional
         If the problem has a prediction: the column with what was known of each unit before its arm
         was drawn. Outcomes of this table must not have been used to compute it. A blank cell is a
         unit without a prediction.
@@ -281,7 +281,7 @@ def study_of_table(
     shares: Mapping[str, float] | None,
     storage: Storage,
     name: str,
-    prediction: str | None = None,
+    prediction: str | Mapping[str, str] | None = None,
     features: Sequence[str] = (),
     segments: Sequence[str] = (),
     on_progress: Count | None = None,
@@ -469,9 +469,9 @@ class _Rows:
             if number > 1 and len(set(self._places)) == 1:
                 raise InvalidArgument("order", "must not have the same value in all rows", order)
             self.order.sort(key=self._places.__getitem__)
-        self._prediction = ""
+        self._prediction: dict[str, str] = {}
         self._features: list[list[float | None]] = []
-        self._predictions: list[float | None] | None = None
+        self._predictions: dict[str, list[float | None]] = {}
         self._units: list[str] | None = None
         self._accepted: dict[float | None, Outcome | None] = {None: None}
         self._crowded: tuple[OddUnit, ...] = ()
@@ -507,43 +507,44 @@ class _Rows:
                 raise
             raise InvalidOutcome(f"table, {error.name}", error.accepted, error.given) from None
 
-    def read_predictions(self, column: str | None) -> None:
-        """Read the column of the predictions, if the problem has them."""
-        stated = getattr(self._problem, "prediction", None)
-        if stated is None:
-            if column is not None:
-                accepted = "must be left out: the problem has no prediction"
-                raise InvalidArgument("prediction", accepted, column)
-            return
-        if column is None:
-            accepted = "must name the column with the predictions that the problem states"
-            raise InvalidArgument("prediction", accepted)
-        found = self._table.numbers(column)
-        _require_length(column, found, len(self.order))
-        for row in self.order:
-            try:
-                stated.check(found[row])
-            except InvalidArgument as error:
-                where = f"{self._table.where(row)}: {column}"
-                accepted = "must be a number, or the problem states missing = 'mean'"
-                raise InvalidArgument(where, accepted, error.given) from None
-        if column in self._sources:
-            accepted = "must not be the column of a label or an outcome"
-            raise InvalidArgument("prediction", accepted, column)
-        self._prediction, self._predictions = column, found
+    @property
+    def _stated(self) -> Mapping[str, Any]:
+        """What the problem states about predictions, by measure."""
+        stated: Mapping[str, Any] = getattr(self._problem, "predictions", {})
+        return stated
 
-    def read_features(self, columns: Sequence[str], prediction: str | None) -> None:
+    def _outcomes_of(self, measure: str) -> list[Any]:
+        """Return the outcomes that are predicted: those of a measure, or the only ones."""
+        return self._outcomes[measure if self._problem.measures else ""]
+
+    def read_predictions(self, given: str | Mapping[str, str] | None) -> None:
+        """Read the columns of the predictions, if the problem has them."""
+        for measure, column in columns_of_predictions(self._problem, given).items():
+            found = self._table.numbers(column)
+            _require_length(column, found, len(self.order))
+            for row in self.order:
+                try:
+                    self._stated[measure].check_one(found[row])
+                except InvalidArgument as error:
+                    where = f"{self._table.where(row)}: {column}"
+                    accepted = "must be a number, or the problem states missing = 'mean'"
+                    raise InvalidArgument(where, accepted, error.given) from None
+            if column in self._sources:
+                accepted = "must not be the column of a label or an outcome"
+                raise InvalidArgument("prediction", accepted, column)
+            self._prediction[measure], self._predictions[measure] = column, found
+
+    def read_features(self, columns: Sequence[str], prediction: Any) -> None:
         """Read the columns from which predictions are fitted."""
         if isinstance(columns, str):
             raise InvalidArgument("features", "must be a list of columns", columns)
         if prediction is not None:
             accepted = "must be left out if features are given"
             raise InvalidArgument("prediction", accepted, prediction)
-        stated = getattr(self._problem, "prediction", None)
-        if stated is None:
+        if not self._stated:
             accepted = "must be left out: the problem has no prediction"
             raise InvalidArgument("features", accepted, list(columns))
-        if stated.range is None:
+        if any(own.range is None for own in self._stated.values()):
             # How widely rewards minus fitted predictions spread changes with every fit.
             accepted = "must be left out with residual_std, which is that of one prediction"
             raise InvalidArgument("features", accepted, list(columns))
@@ -553,7 +554,9 @@ class _Rows:
                 raise InvalidArgument("features", accepted, name)
             found = self._table.numbers(name)
             _require_length(name, found, len(self.order))
-            require_no_outcomes(name, self._numbers(self._outcomes[""]), self._numbers(found))
+            for measure in self._stated:
+                outcomes = self._numbers(self._outcomes_of(measure))
+                require_no_outcomes(name, outcomes, self._numbers(found))
             self._features.append(found)
 
     def with_fitted_predictions(
@@ -561,20 +564,32 @@ class _Rows:
     ) -> list[AssignedUnit]:
         """Return the units with predictions that are fitted between the blocks."""
         features = np.stack([self._numbers(column) for column in self._features], axis=1)
-        outcomes = self._numbers(self._outcomes[""])
         actions = [one.action for one in units]
-        found = fitted_predictions(features, outcomes, actions, ends).tolist()
-        return [one._replace(prediction=f) for one, f in zip(units, found, strict=True)]
+        found = {}
+        for measure in self._stated:
+            outcomes = self._numbers(self._outcomes_of(measure))
+            found[measure] = fitted_predictions(features, outcomes, actions, ends).tolist()
+        return [
+            one._replace(prediction=self._of_unit(found, place)) for place, one in enumerate(units)
+        ]
+
+    def _of_unit(self, found: Mapping[str, Sequence[float | None]], place: int) -> Any:
+        """Return the predictions of a unit: by measure, or the only one."""
+        known = {name: column[place] for name, column in found.items()}
+        if self._problem.measures:
+            return {name: one for name, one in known.items() if one is not None}
+        return next(iter(known.values()), None)
 
     def about_predictions(self) -> tuple[str, ...]:
         """Return what makes predictions useless; refuse those that are the outcomes."""
-        if self._predictions is None or self._single is None:
-            return ()
-        known = self._numbers(self._predictions)
-        require_no_outcomes(self._prediction, self._numbers(self._single), known)
-        if np.unique(known[~np.isnan(known)]).size > 1:
-            return ()
-        return (f"prediction: {self._prediction!r} is the same in all rows, so it saves nothing",)
+        found = []
+        for measure, column in self._prediction.items():
+            known = self._numbers(self._predictions[measure])
+            require_no_outcomes(column, self._numbers(self._outcomes_of(measure)), known)
+            if np.unique(known[~np.isnan(known)]).size <= 1:
+                said = f"prediction: {column!r} is the same in all rows, so it saves nothing"
+                found.append(said)
+        return tuple(found)
 
     def keep_first_of(self, unit: str) -> RepeatedUnits:
         """Drop the rows of units in several variants, and further rows of units in the same one."""
@@ -654,9 +669,10 @@ class _Rows:
             looks.append(stretches(name or _OUTCOME, beyond_median(outcomes[came])))
             found = outlying_units(outcomes[came])
             outlying += [OddUnit(self._name(int(came[at])), value) for at, value in found]
-        if self._predictions is not None:
-            known = self._numbers(self._predictions)
-            looks.append(stretches("prediction", beyond_median(known[~np.isnan(known)])))
+        for measure, predictions in self._predictions.items():
+            known = self._numbers(predictions)
+            what = f"prediction of {measure}" if self._problem.measures else "prediction"
+            looks.append(stretches(what, beyond_median(known[~np.isnan(known)])))
         return TableCheck(
             self._arm_units(shares),
             tuple(look for look in looks if look is not None),
@@ -716,8 +732,7 @@ class _Rows:
             action = actions.get(key)
             if action is None:
                 action = actions[key] = self._action(row)
-            known = None if self._predictions is None else self._predictions[row]
-            yield AssignedUnit(action, self._outcome(row), known)
+            yield AssignedUnit(action, self._outcome(row), self._of_unit(self._predictions, row))
 
     def _action(self, row: int) -> int:
         labels = {name: column[row] for name, column in self.labels.items()}

@@ -89,18 +89,21 @@ class AssignedUnit(NamedTuple):
         What was assigned to it.
     outcome : Outcome or None
         Its outcome; None if missing.
-    prediction : float or None
-        What was known of it before the assignment, if the problem has predictions.
+    prediction : float, mapping of str to float, or None
+        What was known of it before the assignment, if the problem has predictions; with measures
+        by measure.
     """
 
     action: int
     outcome: Outcome | None
-    prediction: float | None = None
+    prediction: float | Mapping[str, float] | None = None
 
     @property
     def context(self) -> dict[str, Any]:
         """What a request for its pull would state."""
-        return {} if self.prediction is None else {"prediction": self.prediction}
+        if self.prediction is None or self.prediction == {}:
+            return {}
+        return {"prediction": self.prediction}
 
 
 class Writer:

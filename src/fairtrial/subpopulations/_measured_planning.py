@@ -7,14 +7,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.wording import IGNORES_PREDICTIONS
 from fairtrial.subpopulations._kernels.measures.model import Model
 from fairtrial.subpopulations._kernels.measures.planning import cuts_at, fluid_start
-from fairtrial.subpopulations.environments import CellEnvironment
+from fairtrial.subpopulations.environments import CellEnvironment, PredictedVariances
 from fairtrial.subpopulations.policies.measured_blocks import Units, model_of_measures
+from fairtrial.subpopulations.policies.recorded_predictions import with_measures
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = [
     "MeasuredInstance",
+    "assumed_of_predictions",
     "assumptions_of_measures",
     "measured_instance",
     "why_undecidable",
@@ -30,13 +33,15 @@ _ROUNDING = 1e-10
 class MeasuredInstance(NamedTuple):
     """Problem, means and covariances in units of the largest standard deviation of each measure.
 
-    `totals`: the sums that the shares of the cost have, over all cells (one entry) or in each
-    group.
+    With predictions, covariances are those of what they leave, and `explained` is what they
+    explain, by group, shape (L, P, P). `totals`: the sums that the shares of the cost have, over
+    all cells (one entry) or in each group.
     """
 
     model: Model
     means: Floats
     covariances: Floats
+    explained: Floats
     best: int
     totals: Floats
 
@@ -47,11 +52,11 @@ class MeasuredInstance(NamedTuple):
 
     def start(self, steps: int) -> Floats:
         """Return good shares, found in that many steps."""
-        return np.asarray(fluid_start(*self[:3], self.leader, self.totals, steps))
+        return np.asarray(fluid_start(*self[:4], self.leader, self.totals, steps))
 
     def cuts(self, shares: Floats, factor: float) -> tuple[float, Floats]:
         """Return F, and the gradients of all items up to `factor` times F."""
-        information, cuts = cuts_at(*self[:3], self.leader, shares, factor)
+        information, cuts = cuts_at(*self[:4], self.leader, shares, factor)
         return float(information), np.asarray(cuts)
 
     @property
@@ -61,21 +66,70 @@ class MeasuredInstance(NamedTuple):
 
 
 def measured_instance(environment: CellEnvironment, totals: Floats) -> MeasuredInstance:
-    """Return the instance to plan for, from an environment with several measures."""
-    problem, means = environment.problem, environment.cell_means
+    """Return the instance to plan for, from an environment with several measures.
+
+    A reward that is predicted is a measure, the only one.
+    """
+    predicted = environment.predicted_variances
+    problem = with_measures(environment.problem) if predicted else environment.problem
+    means = environment.cell_means.reshape(*problem.shape, -1)
     stds = np.sqrt(np.diagonal(environment.cell_covariances, axis1=2, axis2=3))
     unit = stds.max(axis=(0, 1))
     unit = np.where(unit > 0.0, unit, 1.0)
     objective = float(np.abs(np.asarray(problem.objective_weights) * unit).max())
     units = Units(np.zeros_like(unit), unit, objective)
-    covariances = environment.cell_covariances / np.outer(unit, unit)
+    covariances = predicted.left if predicted else environment.cell_covariances
+    covariances = covariances / np.outer(unit, unit)
     # A measure that does not vary is treated as one that hardly varies.
-    lacking = np.maximum(_LEAST_STD**2 - (stds / unit) ** 2, 0.0)
+    variances = np.diagonal(covariances, axis1=2, axis2=3)
+    lacking = np.maximum(_LEAST_STD**2 - variances, 0.0)
     covariances = covariances + lacking[..., np.newaxis] * np.eye(len(unit))
     named = environment.truth.best
     best = -1 if named is None else problem.arms.index(named)
     model = model_of_measures(problem, units)
-    return MeasuredInstance(model, means / unit, covariances, best, totals)
+    explained = np.zeros((problem.shape[1], 0, 0))
+    found = MeasuredInstance(model, means / unit, covariances, explained, best, totals)
+    return _with_predictions(found, predicted, unit) if predicted else found
+
+
+def _with_predictions(
+    instance: MeasuredInstance, predicted: PredictedVariances, unit: Floats
+) -> MeasuredInstance:
+    """Return an instance with the predictions as further measures, which nothing asks for."""
+    model, places = instance.model, predicted.places
+    number, groups = len(places), model.weights.size
+    more = [(0, number)]
+
+    def wider(array: Floats) -> Floats:
+        return np.pad(array, [*[(0, 0)] * (array.ndim - 1), *more])
+
+    both = [(0, 0), (0, 0), *more, *more]
+    return instance._replace(
+        model=model._replace(
+            objective=wider(model.objective),
+            low=wider(model.low),
+            high=wider(model.high),
+            covariances=np.pad(model.covariances, both),
+            scales=wider(model.scales),
+            directions=wider(model.directions),
+            predicts=np.array(places, dtype=np.float64),
+            slopes=np.full(number, np.nan),
+            known_means=np.full((number, groups), np.nan),
+            predicted=number,
+        ),
+        means=wider(instance.means),
+        covariances=np.pad(instance.covariances, both),
+        explained=predicted.explained / np.outer(unit[places], unit[places]),
+    )
+
+
+def assumed_of_predictions(environment: CellEnvironment) -> str:
+    """Return in words what the bound assumes about predictions; empty without any."""
+    if not environment.problem.predictions:
+        return ""
+    if environment.predicted_variances is None:
+        return f"; {IGNORES_PREDICTIONS}"
+    return "; predictions of known slope, which leave the variance that the plan states"
 
 
 def assumptions_of_measures(environment: CellEnvironment) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from fairtrial.core.stationary import StationaryEnvironment, require_binary
 from fairtrial.core.tables import (
     column_of,
     columns_of_measures,
+    columns_of_predictions,
     outcomes_by_labels,
     rewards_by_labels,
 )
@@ -68,6 +69,17 @@ def arrival_shares(problem: Problem, arrivals: Any) -> Floats:
         raise InvalidArgument("arrivals", "must be non-negative and not all zero", arrivals)
     largest = numbers / numbers.max()
     return np.asarray(largest / largest.sum())
+
+
+class PredictedVariances(NamedTuple):
+    """What predictions explain, and what they leave, if they are used with one slope by group."""
+
+    places: list[int]
+    """The measures that are predicted; 0 for a reward."""
+    left: Floats
+    """Covariances of measures minus slopes times predictions, by cell, shape (K, L, M, M)."""
+    explained: Floats
+    """Covariances of slopes times predictions, by group, shape (L, P, P); 0 for known means."""
 
 
 class CellEnvironment(StationaryEnvironment):
@@ -126,6 +138,11 @@ class CellEnvironment(StationaryEnvironment):
     def cell_covariances(self) -> Floats:
         """With measures: their covariance within a pull, by cell, shape (K, L, M, M)."""
         return np.square(self.cell_stds)[..., np.newaxis, np.newaxis]
+
+    @property
+    def predicted_variances(self) -> PredictedVariances | None:
+        """What predictions explain; None if there are none, or it is not stated."""
+        return None
 
     @property
     def _stds_of_objective(self) -> Floats:
@@ -534,9 +551,9 @@ class ReplayEnvironment(CellEnvironment):
     arrivals : array-like of shape (L,) or mapping by group, optional
         The proportions in which groups arrive by themselves. By default the policy chooses the
         group.
-    prediction : str, optional
+    prediction : str, or mapping of str to str, optional
         Name of the column with what was known of each unit before its arm was drawn, if the problem
-        has a prediction.
+        has a prediction; the column of each measure if several are predicted.
 
     Raises
     ------
@@ -550,7 +567,8 @@ class ReplayEnvironment(CellEnvironment):
     With predictions, units come by themselves: a group, and a prediction from the rows of the group
     in all arms. The reward under an arm is that of a row of this arm and group whose prediction has
     the same rank. So the truth stays the table's cell means, and predictions do not depend on the
-    arm.
+    arm. If several measures are predicted, rows are ranked by the sum of their predictions, each in
+    units of its standard deviation.
 
     Examples
     --------
@@ -568,7 +586,7 @@ class ReplayEnvironment(CellEnvironment):
         group: str = "group",
         reward: str | Mapping[str, str] = "reward",
         arrivals: Any = None,
-        prediction: str | None = None,
+        prediction: str | Mapping[str, str] | None = None,
     ) -> None:
         self.problem = check_instance("problem", problem, Problem)
         self._let_arrive(arrivals)
@@ -590,7 +608,8 @@ class ReplayEnvironment(CellEnvironment):
                 raise InvalidArgument("table", f"must have a row for every cell; none for {labels}")
         self.rows = [np.array(rows) for rows in found.values()]
         self.predictions: list[Floats] = []
-        if self._checked_column(prediction) is not None:
+        self._predicted = columns_of_predictions(problem, prediction)
+        if self._predicted:
             self._sort_by_prediction()
         if problem.measured is not None:
             self._require_known_means()
@@ -604,43 +623,42 @@ class ReplayEnvironment(CellEnvironment):
                 accepted = f"must have a value of {name!r} for every cell; none for "
                 raise InvalidArgument("table", f"{accepted}{self.problem.labels(action)}")
 
-    def _checked_column(self, prediction: str | None) -> str | None:
-        """Return the column of the predictions; None if the problem has no prediction."""
-        if self.problem.prediction is None and prediction is not None:
-            accepted = "must be left out: the problem has no prediction"
-            raise InvalidArgument("prediction", accepted, prediction)
-        if self.problem.prediction is not None and prediction is None:
-            accepted = "must name the column with the predictions that the problem states"
-            raise InvalidArgument("prediction", accepted)
-        return prediction
-
     def _sort_by_prediction(self) -> None:
         """Sort the rows of every cell by their predictions; those without one come last."""
-        stated, cells = self.problem.prediction, product(self.problem.arms, self.problem.groups)
-        found: dict[tuple[str, ...], list[float]] = {cell: [] for cell in cells}
-        names = self.arm, self.group, str(self.prediction)
+        cells = product(self.problem.arms, self.problem.groups)
+        found: dict[tuple[str, ...], list[list[float]]] = {cell: [] for cell in cells}
+        names = self.arm, self.group, *self._predicted.values()
         columns = [column_of(self.table, name) for name in names]
         if len({*map(len, columns)}) > 1:
             raise InvalidArgument("table", "must have columns of equal length")
-        for row, (arm, group, value) in enumerate(zip(*columns, strict=True)):
-            try:
-                known = None if is_blank(value) else value
-                checked = None if stated is None else stated.check(known)
-            except InvalidArgument as error:
-                name = f"table row {row}: {self.prediction}"
-                raise InvalidArgument(name, error.accepted, error.given) from None
-            found[str(arm), str(group)].append(np.nan if checked is None else checked)
+        for row, (arm, group, *values) in enumerate(zip(*columns, strict=True)):
+            found[str(arm), str(group)].append(self._checked_predictions(row, values))
         self.predictions = [np.array(own) for own in found.values()]
-        orders = [np.argsort(own, kind="stable") for own in self.predictions]
+        known = np.concatenate(self.predictions)
+        scales = np.nanstd(known, axis=0) if known.shape[1] > 1 else np.ones(1)
+        weights = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0.0)
+        orders = [np.argsort(own @ weights, kind="stable") for own in self.predictions]
         self.rows = [own[order] for own, order in zip(self.rows, orders, strict=True)]
         self.predictions = [own[order] for own, order in zip(self.predictions, orders, strict=True)]
         groups = len(self.problem.groups)
-        self._pooled = [
-            np.sort(np.concatenate(self.predictions[group::groups])) for group in range(groups)
-        ]
+        pooled = [np.concatenate(self.predictions[group::groups]) for group in range(groups)]
+        self._pooled = [own[np.argsort(own @ weights, kind="stable")] for own in pooled]
         if self.arrivals is None:
             self._let_arrive(self.problem.shares)
             self.arrivals = None
+
+    def _checked_predictions(self, row: int, values: Sequence[Any]) -> list[float]:
+        """Return the predictions of a row; NaN for a missing one."""
+        pairs = zip(self._predicted.items(), self.problem.predictions.values(), values, strict=True)
+        found = []
+        for (_, column), stated, value in pairs:
+            try:
+                known = stated.check_one(None if is_blank(value) else value)
+            except InvalidArgument as error:
+                name = f"table row {row}: {column}"
+                raise InvalidArgument(name, error.accepted, error.given) from None
+            found.append(np.nan if known is None else known)
+        return found
 
     def begin(self, generator: np.random.Generator) -> ReplayEnvironment:
         """Return the environment of one run; with predictions a copy, which remembers its unit."""
@@ -653,15 +671,20 @@ class ReplayEnvironment(CellEnvironment):
         groups = self.problem.groups
         group = int(generator.choice(len(groups), p=self._arriving))
         self._place = float(generator.random())
-        known = _at(self._pooled[group], self._place)
-        unit = {} if np.isnan(known) else {"prediction": known}
-        return {"group": groups[group], **unit}
+        known = _at(self._pooled[group], self._place).tolist()
+        pairs = zip(self._predicted, known, strict=True)
+        given = {name: value for name, value in pairs if not np.isnan(value)}
+        if not given:
+            return {"group": groups[group]}
+        own = given if self.problem.measures else known[0]
+        return {"group": groups[group], "prediction": own}
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
         """Return a drawn reward of the pull's action, or that of the unit which has come."""
         if self._place is None:
             return super().sample(pull, generator)
-        return _at(self.rows[pull.action], self._place)
+        drawn, measured = _at(self.rows[pull.action], self._place), self.problem.measured
+        return float(drawn) if measured is None else measured.as_row(drawn)
 
     def with_rows(
         self, rows: Sequence[Floats], predictions: Sequence[Floats] | None = None
@@ -686,7 +709,8 @@ class ReplayEnvironment(CellEnvironment):
                 table[name] = column.tolist()
         if self.predictions:
             known = np.concatenate(self.predictions if predictions is None else list(predictions))
-            table[str(self.prediction)] = [None if np.isnan(one) else one for one in known.tolist()]
+            for name, own in zip(self._predicted.values(), known.T.tolist(), strict=True):
+                table[name] = [None if np.isnan(one) else one for one in own]
         return self.clone(table=table)
 
     def with_rows_of(self, arm: int) -> ReplayEnvironment:
@@ -730,6 +754,6 @@ class ReplayEnvironment(CellEnvironment):
         return Source.replay(self.rows)
 
 
-def _at(values: Floats, place: float) -> float:
-    """Return the value at a place between 0 and 1."""
-    return float(values[int(place * len(values))])
+def _at(values: Floats, place: float) -> Any:
+    """Return the value, or the row of values, at a place between 0 and 1."""
+    return values[int(place * len(values))]

@@ -47,22 +47,22 @@ class Subpopulations(Family):
         **Family.environment_keys,
         "correlation": Any,
         "cov": Any,
-        "r_squared": float,
+        "r_squared": Any,
     }
 
     def environment(
         self, problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
     ) -> Environment | None:
         """Return an environment of normal rewards, or of bounded ones."""
+        if problem.predictions:
+            return _predicted_environment(problem, given, mistakes)
+        if "r_squared" in given:
+            mistakes.add("r_squared", "must be left out unless the problem has a prediction")
         if problem.measured is not None:
             return _measured_environment(problem, given, mistakes)
         for key in ("correlation", "cov"):
             if key in given:
                 mistakes.add(key, "must be left out unless the problem has measures")
-        if problem.prediction is not None:
-            return _predicted_environment(problem, given, mistakes)
-        if "r_squared" in given:
-            mistakes.add("r_squared", "must be left out unless the problem has a prediction")
         noise = "gaussian" if problem.reward_range is None else "bernoulli"
         if given.get("noise", noise) == "bernoulli":
             return bernoulli_or_two_points(
@@ -142,20 +142,22 @@ FAMILY = Subpopulations()
 def _predicted_environment(
     problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
 ) -> Environment | None:
-    """Return an environment whose units have predictions: normal rewards, or rewards 0 and 1."""
-    is_normal = problem.reward_range is None
+    """Return an environment whose units have predictions: normal outcomes, or ends of ranges."""
+    is_normal = problem.noise_std is not None
     noise = "gaussian" if is_normal else "bernoulli"
     if given.get("noise", noise) != noise:
         mistakes.add("noise", f"must be {noise!r} with this prediction, or left out")
-    if "std" in given:
-        mistakes.add("std", "must be left out with a prediction")
+    for key in ("std", "correlation", "cov"):
+        if key in given:
+            mistakes.add(key, "must be left out with a prediction")
     if is_normal and "r_squared" in given:
         accepted = "must be left out: noise_std and residual_std say what predictions explain"
         mistakes.add("r_squared", accepted)
     if not (is_normal or "r_squared" in given):
         accepted = "must be given: the share of the variance of rewards that predictions explain"
         mistakes.add("r_squared", accepted)
-    means = means_in_order(problem, given, mistakes)
+    in_order = measured_means_in_order if problem.measures else means_in_order
+    means: Any = in_order(problem, given, mistakes)
     if mistakes:
         return None
     if is_normal:

@@ -18,6 +18,7 @@ from fairtrial.subpopulations._kernels.pitfalls import NONE, empirical_best
 from fairtrial.subpopulations._kernels.planning import cuts_at, fluid_start
 from fairtrial.subpopulations._measured_planning import (
     MeasuredInstance,
+    assumed_of_predictions,
     assumptions_of_measures,
     measured_instance,
     why_undecidable,
@@ -73,7 +74,10 @@ def complexity(
     Notes
     -----
     T* is computed for Gaussian rewards. For other rewards it is a yardstick, close to what the best
-    rules need, but not a bound.
+    rules need, but not a bound. If the environment states what predictions explain, T* is that of
+    rules that know them: differences within a group have the variance that is left, and the mean
+    prediction of a group, which limits of single arms need, is estimated from all its pulls. For
+    rows of a table predictions are ignored, and `assumptions` says so.
 
     Source: Wu, Zheng, Zhu, "Best Arm Identification with Fairness Constraints on
     Subpopulations", eq. (5) to (8). Solved by cutting planes: each linear programme gives
@@ -98,7 +102,7 @@ def complexity(
     tolerance = check_number("tol", wanted, low=1e-9, high=1.0)
     instance: _Instance | MeasuredInstance = (
         measured_instance(environment, _check_arrivals(problem, arrivals))
-        if problem.measures
+        if problem.measures or environment.predicted_variances
         else _instance(environment, arrivals)
     )
     answer = None if instance.best < 0 else problem.arms[instance.best]
@@ -107,10 +111,12 @@ def complexity(
         if problem.measures
         else assumptions_of("normal rewards", problem.reward_range is not None)
     )
+    assumes += assumed_of_predictions(environment)
     if problem.shape[0] == 1 and not problem.has_limits:
         any_shares = np.full(problem.shape, 1.0 / problem.n_actions)
         return Complexity(0.0, 0.0, 0.0, any_shares, answer, "", assumes)
-    reason = _why_infinite(environment, instance)
+    asked = instance if problem.measures else _instance(environment, arrivals)
+    reason = _why_infinite(environment, asked)
     if reason:
         return Complexity(math.inf, math.inf, math.inf, None, answer, reason, assumes)
     closed = arrivals is None and not problem.refers_to_control

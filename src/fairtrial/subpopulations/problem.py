@@ -43,7 +43,7 @@ from fairtrial.subpopulations._measured import (
     objective_in_words,
     objective_of,
 )
-from fairtrial.subpopulations._prediction import Prediction
+from fairtrial.subpopulations._prediction import MeasurePredictions, Prediction
 from fairtrial.subpopulations.limits import (
     LimitRow,
     Limits,
@@ -156,6 +156,10 @@ class Problem(BaseProblem):
         the mean prediction of all units, if it is known: a limit of a single arm then gains as much
         as a difference. With `noise_std`, the mapping has ``residual_std``, the standard deviation
         of a reward minus its prediction, and perhaps ``known_mean``.
+
+        With `measures` it is a mapping of each measure that is predicted to one of these:
+        ``{"cd4": (0, 1200)}``. Then ``ask(prediction={"cd4": 350})`` gives them; a number is enough
+        if only one measure is predicted. Bets on other measures stay as they are.
     outcomes : {"any", "binary"}
         Which values in its range a reward can have. "binary" says that every reward is 0 or 1; all
         others are then refused. With two arms, a planned end gets exact bets from it.
@@ -297,11 +301,12 @@ class Problem(BaseProblem):
         self.objective: Any = objective
         self.noise_cov: Any = noise_cov
         self.outcomes = check_choice("outcomes", outcomes, [ANY, BINARY])
-        self.prediction: Prediction | None = None
-        if prediction is not None:
-            self.prediction = Prediction.given(prediction)
-            self.prediction.means_of(self.groups)
-            self._refuse_predictions_not_covered(self.prediction, measured, reward_range)
+        self.prediction = self._given_prediction(prediction, measured, noise_cov)
+        for name, one in self.predictions.items():
+            is_bounded = reward_range is not None if measured is None else bool(measured.ranges)
+            of = "prediction" if measured is None else f"prediction[{name}]"
+            one.means_of(self.groups, of)
+            self._require_form(one, of, is_bounded)
         if measured is None:
             self._take_one_measure(floors, ceilings, noise_std, reward_range)
         else:
@@ -313,33 +318,55 @@ class Problem(BaseProblem):
         """Whether every reward is 0 or 1."""
         return self.outcomes == BINARY
 
-    def _refuse_predictions_not_covered(
-        self, prediction: Prediction, measured: Measures | None, reward_range: Any
-    ) -> None:
+    def _given_prediction(
+        self, prediction: Any, measured: Measures | None, noise_cov: Any
+    ) -> Prediction | MeasurePredictions | None:
+        """Return checked statements about predictions, if there are some."""
+        if prediction is None:
+            return None
         if measured is not None:
-            raise NotSupported("a problem with measures cannot have a prediction yet")
+            if noise_cov is not None:
+                raise NotSupported(
+                    "a problem with noise_cov cannot have a prediction: it does not say how widely "
+                    "measures spread around their predictions; state noise_std and residual_std"
+                )
+            return MeasurePredictions.given(prediction, measured.names)
         if self.floor_tolerance:
             raise NotSupported("a problem with a floor_tolerance cannot have a prediction yet")
-        if reward_range is None and prediction.residual_std is None:
+        return Prediction.given(prediction)
+
+    @property
+    def predictions(self) -> dict[str, Prediction]:
+        """What is known about predictions, by measure; by ``"reward"`` if there is only a reward.
+
+        Empty without predictions.
+        """
+        return {} if self.prediction is None else self.prediction.of_measures
+
+    @staticmethod
+    def _require_form(prediction: Prediction, name: str, is_bounded: bool) -> None:
+        """Require the range of a prediction where outcomes have one, and otherwise its noise."""
+        if not is_bounded and prediction.residual_std is None:
             accepted = (
                 "must be a mapping with residual_std, the standard deviation of a reward minus its "
-                "prediction, if noise_std is given instead of reward_range"
+                "prediction, if noise_std is given instead of a range"
             )
-            raise InvalidArgument("prediction", accepted, prediction.as_given)
-        if reward_range is not None and prediction.residual_std is not None:
-            accepted = "must be left out with reward_range: state the range of predictions"
-            raise InvalidArgument("prediction.residual_std", accepted, prediction.residual_std)
+            raise InvalidArgument(name, accepted, prediction.as_given)
+        if is_bounded and prediction.residual_std is not None:
+            accepted = "must be left out where outcomes have a range: state that of predictions"
+            raise InvalidArgument(f"{name}.residual_std", accepted, prediction.residual_std)
 
-    def _require_smaller_residuals(self, stds: Any) -> None:
+    @staticmethod
+    def _require_smaller_residuals(prediction: Prediction, name: str, stds: Any) -> None:
         """Refuse predictions that explain nothing of the stated noise."""
-        if self.prediction is None or self.prediction.residual_std is None:
+        if prediction.residual_std is None:
             return
-        if self.estimates_noise:
+        if isinstance(stds, str):
             raise InvalidArgument("noise_std", "must be known if there is a prediction", stds)
-        residual, largest = self.prediction.residual_std, float(np.max(stds))
+        residual, largest = prediction.residual_std, float(np.max(stds))
         if residual >= largest:
             accepted = f"must be less than noise_std ({largest:g}): otherwise nothing is saved"
-            raise InvalidArgument("prediction.residual_std", accepted, residual)
+            raise InvalidArgument(f"{name}.residual_std", accepted, residual)
 
     def _require_control(self, **limits: Any) -> None:
         for name, limit in limits.items():
@@ -359,7 +386,8 @@ class Problem(BaseProblem):
             floors = None if has_others else 0.0
         self.floors = self._given_limits("floors", floors, free=-self.sign * math.inf)
         self.noise_std, self.reward_range = self._given_noise(noise_std, given)
-        self._require_smaller_residuals(self.noise_std)
+        for one in self.predictions.values():
+            self._require_smaller_residuals(one, "prediction", self.noise_std)
         if self.is_binary and self.reward_range != (0.0, 1.0):
             accepted = "must be (0, 1) with outcomes='binary'"
             raise InvalidArgument("reward_range", accepted, self.reward_range)
@@ -383,6 +411,10 @@ class Problem(BaseProblem):
                 raise InvalidArgument(name, "must be left out if measures is given", value)
         self._noise = Noise.given(measured, noise_std, self.noise_cov, self._positive_cells)
         self.noise_std, self.noise_cov = self._noise.noise_std, self._noise.noise_cov
+        if self._noise.std is not None:
+            for name, one in self.predictions.items():
+                stds = self._noise.std[..., measured.index(name, "prediction")]
+                self._require_smaller_residuals(one, f"prediction[{name}]", stds)
         lower = Limits.given("floors", floors, measured, self.arms, self.groups)
         upper = Limits.given("ceilings", ceilings, measured, self.arms, self.groups)
         self._limits_given = (lower, upper)
@@ -440,11 +472,11 @@ class Problem(BaseProblem):
             words["Rewards"] = rewards_in_words(self.reward_range, self.noise_std)
             if self.is_binary:
                 words["Rewards"] = "A reward is 0 or 1"
-            if self.prediction is not None:
-                words["Prediction"] = self.prediction.in_words()
         else:
             words["Limits"] = "; ".join(self._limits_of_measures) or "none"
             words["Measures"] = measures_in_words(self.measured, self._noise)
+        if self.prediction is not None:
+            words["Prediction"] = self.prediction.in_words()
         return words
 
     @property
@@ -757,12 +789,13 @@ class Problem(BaseProblem):
         With measures it is the scale of the objective, however the measures depend on each other.
         """
         if self.objective_weights is not None:
-            return self._scale_of_objective(self.objective_weights)
+            return self.scale_of(self.objective_weights)
         if self.reward_range is not None:
             return np.full(self.shape, 0.5 * (self.reward_range[1] - self.reward_range[0]))
         return np.ones(self.shape) if isinstance(self.noise_std, str) else np.array(self.noise_std)
 
-    def _scale_of_objective(self, weights: Floats) -> Floats:
+    def scale_of(self, weights: Floats) -> Floats:
+        """Return the sub-Gaussian scale of a weighted sum of measures by cell, shape (K, L)."""
         if self.noise_covariance is not None:
             return np.asarray(np.sqrt(self.noise_covariance @ weights @ weights))
         if self.measure_noise_std is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
@@ -82,9 +82,12 @@ _MOST_AUDITED = 100_000
 )
 @click.option(
     "--prediction",
+    "predictions",
+    multiple=True,
     metavar="COLUMN",
     help="If the problem has a prediction: column with what was known of each unit before its arm "
-    "was drawn. Outcomes of this table must not have been used to compute it.",
+    "was drawn. Outcomes of this table must not have been used to compute it. If several measures "
+    "are predicted, MEASURE=COLUMN for each.",
 )
 @click.option(
     "--feature",
@@ -121,7 +124,7 @@ def analyse(
     unit: str | None,
     count: str | None,
     successes: str | None,
-    prediction: str | None,
+    predictions: tuple[str, ...],
     features: tuple[str, ...],
     segments: tuple[str, ...],
     decimal: str | None,
@@ -154,7 +157,7 @@ def analyse(
             unit=unit,
             count=count or tables.count,
             successes=successes or tables.successes,
-            prediction=prediction,
+            prediction=_columns_of(configuration.problem, predictions),
             features=features,
             shares=tables.shares,
             segments=segments,
@@ -185,6 +188,17 @@ def _label_and_column(text: str) -> tuple[str, str]:
     if not (equals and label and column):
         raise InvalidArgument("--column", "must be LABEL=COLUMN, such as arm=treatment", text)
     return label.strip(), column.strip()
+
+
+def _columns_of(problem: Any, given: tuple[str, ...]) -> str | dict[str, str] | None:
+    """Return the column of the predictions, or of those of each measure."""
+    parts = [text.partition("=") for text in given]
+    if problem.measures and parts and all(equals for _, equals, _ in parts):
+        return {measure.strip(): column.strip() for measure, _, column in parts}
+    if len(given) > 1:
+        accepted = "must be given once, or be MEASURE=COLUMN for each measure that is predicted"
+        raise InvalidArgument("--prediction", accepted, list(given))
+    return given[0] if given else None
 
 
 def _show(found: Analysis, as_json: bool) -> None:

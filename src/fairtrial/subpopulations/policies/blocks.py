@@ -44,7 +44,7 @@ from fairtrial.subpopulations._kernels import blocks
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
 from fairtrial.subpopulations._kernels.control_limits import ROLES
 from fairtrial.subpopulations._kernels.model import CEILING, OVERALL_DIFFERENCE
-from fairtrial.subpopulations._prediction import TOO_LATE, Prediction
+from fairtrial.subpopulations._prediction import TOO_LATE
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies import cell_report
 from fairtrial.subpopulations.policies.cell_blocks import CellBlocks
@@ -226,8 +226,10 @@ class BlockBetting(BlockPolicy):
         self.randomize = check_randomize(randomize, self.losses)
         self._measured: MeasuredBlocks | None = None
         self._blocks: CellBlocks
-        if problem.prediction is not None:
-            self._blocks = self._blocks_with(problem, problem.prediction)
+        if problem.predictions:
+            predicted = self._blocks_with_predictions(problem)
+            self._measured = predicted if problem.measures else None
+            self._blocks = predicted
         elif problem.measures:
             self._measured = MeasuredBlocks(
                 problem,
@@ -241,19 +243,19 @@ class BlockBetting(BlockPolicy):
         else:
             self._blocks = self._blocks_of_one_measure(problem)
         self._compares_units = not problem.measures and problem.prediction is None
-        self._keeps_outside = isinstance(self._blocks, PredictedBlocks)
+        self._keeps_outside = isinstance(self._blocks, PredictedBlocks) and not problem.measures
         self._follow(assigned)
         self._require_pulls_for_a_bet()
 
     def _values_so_far_of(self, number: int) -> Floats | None:
         return self._values_so_far.get(number)
 
-    def _blocks_with(self, problem: Problem, prediction: Prediction) -> RecordedPredictions:
-        """Return blocks whose pulls have a prediction."""
-        known = problem, prediction, self._rules, self.randomize, self._key
-        if prediction.residual_std is not None:
-            return ResidualBlocks(*known)
-        return PredictedBlocks(*known, points=GRID)
+    def _blocks_with_predictions(self, problem: Problem) -> RecordedPredictions:
+        """Return blocks whose pulls have predictions."""
+        known = problem, self._rules, self.randomize, self._key
+        if self._bounded:
+            return PredictedBlocks(*known, points=GRID, reported=self._values_so_far_of)
+        return ResidualBlocks(*known, reported=self._values_so_far_of)
 
     def _blocks_of_one_measure(self, problem: Problem) -> _Blocks:
         model = model_of(problem, informative_only=True)
@@ -409,10 +411,11 @@ class BlockBetting(BlockPolicy):
 
     # ------------------------------------------------------------------- contract
 
-    def choose(self, group: str | None = None, prediction: float | None = None) -> Choice:
+    def choose(self, group: str | None = None, prediction: Any = None) -> Choice:
         """Return the next pull of an open block; plan a new block if there is none.
 
-        The prediction is recorded with the pull. The arm does not depend on it.
+        The prediction is recorded with the pull: a number, or with measures a mapping of them to
+        numbers. The arm does not depend on it.
         """
         known = self._checked_prediction(group, prediction)
         choice = self._choose_cell(group)
@@ -420,16 +423,17 @@ class BlockBetting(BlockPolicy):
             self._blocks.issue(self.asked, known, choice[0], choice[1])
         return choice
 
-    def _checked_prediction(self, group: str | None, prediction: float | None) -> float | None:
+    def _checked_prediction(self, group: str | None, prediction: Any) -> list[float | None]:
         stated = self.problem.prediction
         if stated is None:
             if prediction is not None:
                 accepted = "must be left out: the problem has no prediction"
                 raise InvalidArgument("prediction", accepted, prediction)
-            return None
+            return []
         known = stated.check(prediction)
         is_open = self._cuts is None and len(self.problem.groups) > 1
-        if known is not None and group is None and is_open:
+        is_given = any(one is not None for one in known)
+        if is_given and group is None and is_open:
             accepted = "must be given with a prediction: both are known before the arm is drawn"
             raise InvalidArgument("group", accepted)
         return known
@@ -475,7 +479,8 @@ class BlockBetting(BlockPolicy):
         if self._measured is None or details:
             super().read(pull, value, **details)
             return
-        self._measured.read(pull, value, was_lost=pull.number in self._lost)
+        known = self._measured.of_pull(pull, value)
+        self._measured.read(pull, known, was_lost=pull.number in self._lost)
 
     @property
     def closed_arms(self) -> tuple[str, ...]:
@@ -644,16 +649,20 @@ class BlockBetting(BlockPolicy):
     def _difference(self) -> Difference | None:
         """Return what finds a difference; None before there is any result to find it from."""
         problem = self.problem
+        level = cell_report.effect_level(problem, self.delta)
         if isinstance(self._blocks, PredictedBlocks):
-            level = cell_report.effect_level(problem, self.delta)
-            outside = (None, None) if self._cuts is None else self._outside_blocks(self._cuts)
-            return self._blocks.difference(level, *outside)
+            outside: dict[str, Any] = {}
+            if self._cuts is not None and self._keeps_outside:
+                before, after = self._outside_blocks(self._cuts)
+                outside = {"before": before, "after": after}
+            counts = self._losses_count
+            return self._blocks.adjusted_difference(level, losses_count=counts, **outside)
         if isinstance(self._blocks, ResidualBlocks):
-            return self._blocks.difference(cell_report.effect_level(problem, self.delta))
+            return self._blocks.adjusted_difference(level, losses_count=self._losses_count)
         spread = Spread(problem.scale.ravel(), problem.reward_range)
         if self._measured is not None:
             spread = self._measured.objective_spread
-        found = self._difference_by(spread, cell_report.effect_level(problem, self.delta))
+        found = self._difference_by(spread, level)
         if found is None and self._cuts is not None:
             return cell_report.difference_from_counted(self._cells, spread)
         return found

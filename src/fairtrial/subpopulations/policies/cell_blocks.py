@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from fairtrial.confidence.block_betting import LiveBlocks
@@ -25,7 +26,9 @@ class CellBlocks(LiveBlocks):
         """Return the outcome of a pull in the form that the kernels take."""
         return outcome
 
-    def issue(self, number: int, prediction: float | None, action: int, tag: int) -> None:
+    def issue(
+        self, number: int, predictions: Sequence[float | None], action: int, tag: int
+    ) -> None:
         """Record what was known of the unit of the pull that is issued next."""
 
     @property

@@ -34,7 +34,7 @@ from fairtrial.subpopulations.policies.noise_directions import noise_directions
 from fairtrial.subpopulations.policies.units import far_from_zero, needed_cells, power_of_two
 from fairtrial.subpopulations.problem import LimitRow, Problem
 
-__all__ = ["MeasuredBlocks"]
+__all__ = ["MeasuredBlocks", "Question", "Units", "model_of_measures", "units_of"]
 
 Floats = NDArray[np.float64]
 
@@ -74,8 +74,11 @@ class Units(NamedTuple):
         return np.asarray((values - self.low) / self.unit)
 
 
-def units_of(problem: Problem) -> Units:
-    """Return the units that keep squares of measures well within a float's range."""
+def units_of(problem: Problem, objective: Floats) -> Units:
+    """Return the units that keep squares of measures well within a float's range.
+
+    `objective`: the weight of each measure in the objective.
+    """
     measures = len(problem.measures)
     low = np.zeros(measures)
     if problem.measure_ranges is not None:
@@ -85,12 +88,20 @@ def units_of(problem: Problem) -> Units:
     else:
         scales = _stds(problem).max(axis=(0, 1))
     unit = np.array([power_of_two(scale) if scale > 0.0 else 1.0 for scale in scales])
-    largest = float(np.abs(_objective(problem) * unit).max())
+    largest = float(np.abs(objective * unit).max())
     return Units(low, unit, power_of_two(largest))
 
 
-def _objective(problem: Problem) -> Floats:
-    return np.asarray(problem.objective_weights)
+class Question(NamedTuple):
+    """What bets are about: the weight of each measure in the objective, and the limits."""
+
+    objective: Floats
+    rows: tuple[LimitRow, ...]
+
+    @classmethod
+    def of(cls, problem: Problem) -> Question:
+        """Return the question that a problem states."""
+        return cls(np.asarray(problem.objective_weights), problem.limit_rows)
 
 
 def _stds(problem: Problem) -> Floats:
@@ -100,11 +111,12 @@ def _stds(problem: Problem) -> Floats:
     return np.asarray(problem.measure_noise_std)
 
 
-def model_of_measures(problem: Problem, units: Units) -> Model:
-    """Return the problem in the form that kernels read."""
+def model_of_measures(problem: Problem, units: Units, question: Question | None = None) -> Model:
+    """Return the problem in the form that kernels read; with another question if one is given."""
     arms, groups = problem.shape
-    measures, rows = len(problem.measures), problem.limit_rows
-    objective = problem.sign * _objective(problem) * units.unit / units.objective
+    weights, rows = question or Question.of(problem)
+    measures = len(problem.measures)
+    objective = problem.sign * weights * units.unit / units.objective
     low, high = np.zeros(measures), np.zeros(measures)
     covariances = np.zeros((arms, groups, measures, measures))
     scales = np.zeros((arms, groups, measures))
@@ -138,7 +150,9 @@ def model_of_measures(problem: Problem, units: Units) -> Model:
         costs=np.array(problem.costs),
         active=needed_cells(problem).astype(np.float64),
         directions=_inward_directions(problem, units),
-        known_means=np.full(groups, math.nan),
+        predicts=np.empty(0),
+        slopes=np.empty(0),
+        known_means=np.empty((0, groups)),
         noise=noise,
         tolerance=problem.tolerance / units.objective,
         control=_control_of(problem),
@@ -214,6 +228,8 @@ class MeasuredBlocks(CellBlocks):
     ----------
     tested : list of StatedNoise
         The statement that each of the records `spreads` tests.
+    outcomes : int
+        Number of measures that an outcome has; bets can use others besides.
     """
 
     kernels: ClassVar[_Kernels] = blocks
@@ -237,7 +253,9 @@ class MeasuredBlocks(CellBlocks):
     ) -> None:
         self._problem = problem
         self._reported = reported
-        self._units = units_of(problem)
+        self._question = self._asked(problem)
+        self._units = units_of(problem, self._question.objective)
+        self.outcomes = len(problem.measures)
         model = self._model()
         constants, _ = CONSTANTS.pack(Constants(model, rules))
         arms, groups = problem.shape
@@ -247,6 +265,7 @@ class MeasuredBlocks(CellBlocks):
             constants,
             randomize,
             key,
+            predictions=model.predicted,
             **book_dimensions(arms, limits),
             arms=arms,
             groups=groups,
@@ -258,13 +277,17 @@ class MeasuredBlocks(CellBlocks):
             directions=len(self.tested),
         )
         self.unit = problem.sign * self._units.objective
-        self.centre = float(_objective(problem) @ self._units.low)
+        self.centre = float(self._question.objective @ self._units.low)
         if rules.pulls_again:
             as_worst = Constants(model, rules._replace(pulls_again=False))
             self.as_worst, _ = CONSTANTS.pack(as_worst)
 
+    def _asked(self, problem: Problem) -> Question:
+        """Return what bets are about."""
+        return Question.of(problem)
+
     def _model(self) -> Model:
-        return model_of_measures(self._problem, self._units)
+        return model_of_measures(self._problem, self._units, self._question)
 
     def _roles(self, model: Model) -> int:
         """Return the number of roles that arms can have in a bet."""
@@ -378,13 +401,18 @@ class MeasuredBlocks(CellBlocks):
     @property
     def values(self) -> Floats:
         """Number of values of every measure of a cell, shape (K, L, M)."""
+        return self._all_values[..., : self.outcomes]
+
+    @property
+    def _all_values(self) -> Floats:
+        """Number of values of everything that bets use."""
         return np.diagonal(self.state.counts, axis1=2, axis2=3)
 
     @property
     def missing(self) -> Floats:
         """Number of values in settled blocks that will never be known, by cell, shape (K, L, M)."""
         missing = np.asarray(self.state.was_absent) - self._absent_so_far()
-        return np.asarray(missing.reshape(self.values.shape))
+        return np.asarray(missing[:, : self.outcomes].reshape(self.values.shape))
 
     def _absent_so_far(self) -> Floats:
         """Return how many values count as their worst until they come, shape (cells, M)."""
@@ -403,14 +431,19 @@ class MeasuredBlocks(CellBlocks):
         # A pull with some values counts as one that came.
         counts = np.zeros(self.state.blocks.lost.size)
         for cell, _, known in self._known_of_overdue():
-            counts[cell] += np.isnan(known).all()
+            counts[cell] += np.isnan(known[: self.outcomes]).all()
         return counts
 
     @property
     def means(self) -> Floats:
         """Mean of every measure of a cell, in its own units, shape (K, L, M); NaN if no values."""
+        return self._all_means[..., : self.outcomes]
+
+    @property
+    def _all_means(self) -> Floats:
+        """Mean of everything that bets use."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            inward = self.state.sums / self.values
+            inward = self.state.sums / self._all_values
         return np.asarray(self._units.low + self._units.unit * inward)
 
     def settled_measures(self, *, losses_count: bool) -> Settled:
@@ -419,7 +452,7 @@ class MeasuredBlocks(CellBlocks):
         A value that is still to come counts as missing. Where nothing stands for it, because the
         noise is known or losses do not count, the values of its measure do not count.
         """
-        state, shape = self.state, self.values.shape
+        state, shape = self.state, self._all_values.shape
         pulls = (state.blocks.came + state.blocks.lost * losses_count)[:, np.newaxis]
         counts = np.diagonal(state.settled_pairs, axis1=1, axis2=2).copy()
         sums = self._units.low * counts + self._units.unit * state.settled_values
@@ -432,15 +465,17 @@ class MeasuredBlocks(CellBlocks):
             counts, sums = counts * is_complete, sums * is_complete
         if not losses_count:
             counts, sums = counts * ~self._is_awaited, sums * ~self._is_awaited
-        return Settled(*(values.reshape(shape) for values in (counts, sums, missing)))
+        parts = (values.reshape(shape)[..., : self.outcomes] for values in (counts, sums, missing))
+        return Settled(*parts)
 
     @property
     def _is_awaited(self) -> NDArray[np.bool_]:
-        """Whether values of a measure may still come in settled blocks, shape (M,)."""
+        """Whether values of what bets use may still come in settled blocks."""
+        measures = self._all_values.shape[2]
         if not self.state.is_late[0]:
-            return np.zeros(self.values.shape[2], dtype=np.bool_)
+            return np.zeros(measures, dtype=np.bool_)
         if len(self.paid) != self._first.item():
-            return np.ones(self.values.shape[2], dtype=np.bool_)
+            return np.ones(measures, dtype=np.bool_)
         return np.asarray((self.in_paid_blocks("awaited") > 0.0).any(axis=0))
 
     @property
@@ -457,7 +492,7 @@ class MeasuredBlocks(CellBlocks):
     def loses_unequally(self, groups: int = 1) -> bool:
         """Whether some arms lose far more pulls, or values of a measure, than others in a group."""
         counts = [self._came_and_lost(), *self._values_that_ended()]
-        tests = 1 + self.values.shape[2]
+        tests = 1 + self.outcomes
         return any(
             losses_differ(known.reshape(-1, groups), gone.reshape(-1, groups), tests)
             for known, gone in counts
@@ -471,7 +506,7 @@ class MeasuredBlocks(CellBlocks):
         """
         if not (self.state.is_late[0] or self._any_as_worst):
             pulls = self.state.blocks.came + self.state.blocks.lost
-            return [(pulls - gone, gone) for gone in self.state.was_absent.T]
+            return [(pulls - gone, gone) for gone in self.state.was_absent.T[: self.outcomes]]
         if not self._first.item() == len(self.paid) > 0:
             return []
         never = self._never_issued_in_blocks()
@@ -479,7 +514,7 @@ class MeasuredBlocks(CellBlocks):
         absent = self._by_measure("absent") - never[..., np.newaxis]
         awaited = self.in_paid_blocks("awaited") > 0.0
         found = []
-        for m in range(awaited.shape[1]):
+        for m in range(self.outcomes):
             gone = absent[: min(_first_true(awaited[:, m]), self._ended_blocks), :, m]
             found.append((pulls[: len(gone)].sum(axis=0) - gone.sum(axis=0), gone.sum(axis=0)))
         return found
@@ -506,7 +541,7 @@ class MeasuredBlocks(CellBlocks):
         complete = self.in_paid_blocks("complete")
         losses = (self._pulls_in_paid_blocks - complete) * losses_count
         if not losses_count:
-            used = _objective(self._problem) != 0.0
+            used = self._question.objective != 0.0
             for cell, tag, values in self._known_of_overdue():
                 losses[serial_of_tag(tag), cell] += np.isnan(values[used]).any()
         found = BlockResults(
@@ -518,14 +553,14 @@ class MeasuredBlocks(CellBlocks):
         )
         if losses_count:
             return found
-        awaited = self.in_paid_blocks("awaited")[:, _objective(self._problem) != 0.0]
+        awaited = self.in_paid_blocks("awaited")[:, self._question.objective != 0.0]
         known = np.arange(len(complete)) < _first_true(np.asarray(awaited.any(axis=1)))
         return found.only(known, np.ones(complete.shape[1], dtype=bool)) if known.any() else None
 
     @property
     def objective_data(self) -> tuple[Floats, Floats]:
         """Counts and sums of the objective by cell, in its own units, shape (K, L)."""
-        objective = _objective(self._problem)
+        objective = np.asarray(self._problem.objective_weights)[: self.outcomes]
         used = objective != 0.0
         counts = self.values[..., used].min(axis=2)
         means = self.means[..., used] @ objective[used]
@@ -544,8 +579,9 @@ class MeasuredBlocks(CellBlocks):
     @property
     def objective_spread(self) -> Spread:
         """What is known about the spread of the objective's results."""
-        scale, ranges = self._problem.scale.ravel(), self._problem.measure_ranges
+        objective = self._question.objective
+        scale, ranges = self._problem.scale_of(objective).ravel(), self._problem.measure_ranges
         if ranges is None:
             return Spread(scale)
-        ends = _objective(self._problem)[:, np.newaxis] * ranges
+        ends = objective[:, np.newaxis] * ranges
         return Spread(scale, (float(ends.min(axis=1).sum()), float(ends.max(axis=1).sum())))

@@ -1,12 +1,13 @@
-"""Block betting with predictions: a reward and its prediction are two measures of a pull.
+"""Block betting with predictions: they are measures of a pull besides those of its outcome.
 
-The prediction is known from the start, its mean does not depend on the arm, and neither the
+A prediction is known from the start, its mean does not depend on the arm, and neither the
 objective nor a limit uses it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import ClassVar
 
@@ -23,7 +24,6 @@ from fairtrial.confidence.effects import (
 )
 from fairtrial.confidence.prediction_test import ALARM, FrozenPredictions, KnownMeanTest
 from fairtrial.core.progress_parts import GroupPredictions, Predictions
-from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures import blocks
@@ -31,11 +31,9 @@ from fairtrial.subpopulations._kernels.measures.items import ROLES
 from fairtrial.subpopulations._kernels.measures.model import Model
 from fairtrial.subpopulations._kernels.measures.predictions import MISSING
 from fairtrial.subpopulations._kernels.measures.state import EXPECTED
-from fairtrial.subpopulations._prediction import Prediction
-from fairtrial.subpopulations.policies.measured_blocks import model_of_measures
 from fairtrial.subpopulations.policies.recorded_predictions import (
     RecordedPredictions,
-    lower_and_upper,
+    named_apart,
     with_measures,
 )
 from fairtrial.subpopulations.problem import Problem
@@ -49,36 +47,34 @@ _OTHER_MEAN = "predictions of a group have another mean than prediction.known_me
 _MANY_CUT = 0.05
 """Share of predictions outside of their range that is worth a warning."""
 
-_REWARD, _PREDICTION = "reward", "prediction"
-"""The names of the two measures."""
 
-
-def as_measured(problem: Problem, prediction: Prediction) -> Problem:
-    """Return the same problem with the reward and its prediction as measures.
+def as_measured(problem: Problem) -> Problem:
+    """Return the same problem with its predictions as measures after those of an outcome.
 
     Examples
     --------
-    >>> problem = Problem(2, 1, floors=0.2, reward_range=(0, 1))
-    >>> as_measured(problem, Prediction((0.0, 2.0))).measures
-    ('reward', 'prediction')
+    >>> problem = Problem(2, 1, floors=0.2, reward_range=(0, 1), prediction=(0, 2))
+    >>> as_measured(problem).measures
+    ('reward', 'prediction of reward')
     """
-    of_rewards = [_REWARD] * len(problem.groups)
-    ranges = {_REWARD: problem.reward_range or (0, 1), _PREDICTION: prediction.ends}
-    limits = lower_and_upper(problem)
-    return with_measures(problem, limits, of_rewards, _REWARD, measures=ranges)
+    measured, stated = with_measures(problem), problem.predictions
+    names = named_apart((f"prediction of {name}" for name in stated), measured.measures)
+    ranges = dict(zip(measured.measures, np.asarray(measured.measure_ranges).tolist(), strict=True))
+    ends = [list(own.ends) for own in stated.values()]
+    return measured.clone(measures={**ranges, **dict(zip(names, ends, strict=True))})
 
 
 class PredictedBlocks(RecordedPredictions):
-    """The blocks of a live policy whose rewards have a range and whose pulls have a prediction.
+    """The blocks of a live policy whose outcomes have ranges and whose pulls have predictions.
 
     Parameters
     ----------
     problem : Problem
         A problem with a `prediction`.
-    prediction : Prediction
-        That prediction.
     rules, randomize, key, points
         As in `MeasuredBlocks`.
+    reported : callable
+        As in `RecordedPredictions`.
     """
 
     more_fields: ClassVar[tuple[str, ...]] = (*RecordedPredictions.more_fields, "known_test.logs")
@@ -86,40 +82,53 @@ class PredictedBlocks(RecordedPredictions):
     def __init__(
         self,
         problem: Problem,
-        prediction: Prediction,
         rules: Rules,
         randomize: Randomize,
         key: NDArray[np.uint64],
         points: int,
+        reported: Callable[[int], Floats | None],
     ) -> None:
-        self.known_test = KnownMeanTest(len(problem.groups) if prediction.known_mean else 0)
-        measured = as_measured(problem, prediction)
-        super().__init__(problem, prediction, measured, rules, randomize, key, points)
+        stated = problem.predictions.values()
+        known = any(own.known_mean for own in stated)
+        self.known_test = KnownMeanTest(len(stated) * len(problem.groups) if known else 0)
+        super().__init__(problem, as_measured(problem), rules, randomize, key, points, reported)
 
     def _model(self) -> Model:
-        model = model_of_measures(self._problem, self._units)
-        reward, prediction = self._units.unit
-        slope = math.nan if self._prediction.fit else float(prediction / reward)
-        low = float(self._units.low[1])
-        known = (np.array(self._known_means) - low) / prediction
-        return model._replace(predicted=1, slope=slope, known_means=known)
+        model = super()._model()
+        number, places = len(self._stated), np.array(self._places)
+        low, unit = self._units.low[-number:], self._units.unit[-number:]
+        one = unit / self._units.unit[places]
+        is_fitted = [own.fit for own in self._stated.values()]
+        return model._replace(
+            predicted=number,
+            predicts=places.astype(np.float64),
+            slopes=np.where(is_fitted, math.nan, one),
+            known_means=(self._known_means - low[:, np.newaxis]) / unit[:, np.newaxis],
+        )
 
     def _roles(self, model: Model) -> int:
         return ROLES
 
-    def _note(self, group: int, prediction: float | None) -> None:
-        mean = self._known_means[group]
-        if prediction is not None and not math.isnan(mean):
-            cut = self._prediction.cut(prediction)
-            self.known_test.add(group, cut, mean, *self._prediction.ends)
+    def _extended(self, values: Floats, predictions: Sequence[float]) -> Floats:
+        pairs = zip(self._stated.values(), predictions, strict=True)
+        cut = [one if one == MISSING else own.cut(one) for own, one in pairs]
+        return np.concatenate([values, cut])
 
-    def _as_tested(self, prediction: float) -> float:
-        return float(self._units.inward(np.array([0.0, self._prediction.cut(prediction)]))[1])
+    def _note(self, group: int, p: int, prediction: float) -> None:
+        mean = float(self._known_means[p, group])
+        if not math.isnan(mean):
+            own = [*self._stated.values()][p]
+            place = p * self.groups + group
+            self.known_test.add(place, own.cut(prediction), mean, *own.ends)
 
-    def _frozen(self, serial: int, group: int) -> FrozenPredictions:
+    def _as_tested(self, p: int, prediction: float) -> float:
+        place, own = self.outcomes + p, [*self._stated.values()][p]
+        return float((own.cut(prediction) - self._units.low[place]) / self._units.unit[place])
+
+    def _frozen(self, serial: int, p: int, group: int) -> FrozenPredictions:
         slot = self._slot_of(serial)
-        expected = float(self.state.guess[slot, group, EXPECTED])
-        clip = self.state.clip[slot].tolist()
+        expected = float(self.state.fits[slot, p, group, EXPECTED])
+        clip = self.state.clip[slot, p].tolist()
         return FrozenPredictions(self._planned(serial, group), expected, *clip)
 
     def warnings(self) -> tuple[str, ...]:
@@ -144,24 +153,15 @@ class PredictedBlocks(RecordedPredictions):
             stated = stated.weakened("predictions have another mean than stated")
         return stated
 
-    def of_pull(self, pull: Pull, reward: float) -> Floats:
-        """Return the reward of a pull and its prediction."""
-        return np.array([reward, self._cut(self.prediction_of(pull))])
+    # ----------------------------------------------------------------------- effects
 
-    def _cut(self, prediction: float) -> float:
-        return prediction if prediction == MISSING else self._prediction.cut(prediction)
-
-    def _known_of(self, number: int) -> Floats | None:
-        if number == UNSOLICITED:
-            return None
-        return np.array([math.nan, self._cut(self.predictions[number])])
-
-    def _known_of_overdue(self) -> list[tuple[int, int, Floats]]:
-        # What is known of a pull is its result; the prediction is not part of it.
-        return [(cell, tag, self._inward(None)) for cell, tag, _ in super()._known_of_overdue()]
-
-    def difference(
-        self, level: float, before: BlockResults | None = None, after: BlockResults | None = None
+    def adjusted_difference(
+        self,
+        level: float,
+        *,
+        losses_count: bool,
+        before: BlockResults | None = None,
+        after: BlockResults | None = None,
     ) -> Difference | None:
         """Return what finds a difference of means, adjusted for predictions; None if too early.
 
@@ -169,62 +169,72 @@ class PredictedBlocks(RecordedPredictions):
         ----------
         level : float
             The probability that an interval ever fails.
+        losses_count : bool
+            Whether a lost pull counts as a result with the worst value.
         before, after : BlockResults or None
             Results of a finished experiment before and after its blocks. Their guesses do not use
             predictions.
         """
         parts = [] if before is None else [self._with_one_guess(before, self._middle)]
-        if self._first.item() == len(self.paid) > 0:
-            counts = self.in_paid_blocks("blocks.results")
-            losses = self.in_paid_blocks("blocks.losses")
-            sums = self.in_paid_blocks("adjusted").reshape(*counts.shape, -1)
-            parts.append(GuessedResults(counts, losses, *np.moveaxis(sums, 2, 0)))
+        results = self.paid_results(losses_count=losses_count)
+        if results is not None:
+            parts.append(self._with_guesses(results, losses_count=losses_count))
         if after is not None:
             parts.append(self._with_one_guess(after, self._mean_until_stop(before)))
         if not parts:
             return None
-        results = reduce(GuessedResults.followed_by, parts)
-        adjusted, unit = self.adjusted_means.ravel(), float(self._units.unit[0])
-        low, high = self._units.inward(np.array(self._problem.measure_ranges).T)[:, 0].tolist()
+        every = reduce(GuessedResults.followed_by, parts)
+        adjusted, (low, high) = self.adjusted_means.ravel(), self._ends
 
         def find(target: Floats) -> DifferenceInterval | None:
-            found = difference_with_guesses(results, target, low, high, level)
+            found = difference_with_guesses(every, target, low, high, level)
             used = target != 0.0
-            return found and found.times(unit).around(float(target[used] @ adjusted[used]))
+            return found and found.times(self.unit).around(float(target[used] @ adjusted[used]))
 
         return find
 
     @property
+    def _ends(self) -> tuple[float, float]:
+        """The range of the objective in the units of the kernels."""
+        low, high = self.objective_spread.reward_range or (0.0, 0.0)
+        first, last = sorted((end - self.centre) / self.unit for end in (low, high))
+        return first, last
+
+    def _with_guesses(self, results: BlockResults, *, losses_count: bool) -> GuessedResults:
+        """Return the results of paid blocks, each with the guess that its block has frozen."""
+        counts, losses = results.counts, results.losses
+        sums = self.in_paid_blocks("adjusted")[: len(counts)].reshape(*counts.shape, -1)
+        off, squares, *of_lost = np.moveaxis(sums, 2, 0)
+        if not losses_count:
+            # Those that count are still to come: their guess is taken as unknown.
+            of_lost = [np.zeros_like(row) for row in of_lost]
+        return GuessedResults(counts, losses, off, squares, *of_lost)
+
+    @property
     def _middle(self) -> Floats:
-        """The middle of the range of rewards, in the units of the kernels, by action."""
-        ends = self._units.inward(np.array(self._problem.measure_ranges).T)[:, 0]
-        return np.full(self.state.blocks.came.size, ends.mean())
+        """The middle of the objective's range, in the units of the kernels, by action."""
+        return np.full(self.state.blocks.came.size, np.mean(self._ends))
 
     def _mean_until_stop(self, before: BlockResults | None) -> Floats:
-        """Return the mean reward of every group until the stop, repeated for its arms."""
-        counts, sums = self.state.blocks.came.copy(), np.zeros(self.state.blocks.came.size)
-        if len(self.paid):
-            values = self.in_paid_blocks("values").sum(axis=0)
-            sums += values.reshape(counts.size, -1)[:, 0]
-        if before is not None:
-            counts += before.counts[0]
-            sums += before.counts[0] * self._inward_centre(before) + self._inward_sums(before)
+        """Return the mean objective of every group until the stop, repeated for its arms."""
+        counts = np.zeros(self.state.blocks.came.size)
+        sums = counts.copy()
+        for part in (before, self.paid_results(losses_count=True)):
+            if part is not None:
+                counts += part.counts.sum(axis=0)
+                inward = (part.sums + part.counts * (part.centres - self.centre)) / self.unit
+                sums += inward.sum(axis=0)
         totals = sums.reshape(-1, self.groups).sum(axis=0)
         numbers = counts.reshape(-1, self.groups).sum(axis=0)
         known = np.where(numbers > 0.0, totals / np.maximum(numbers, 1.0), self._middle[0])
         return np.tile(known, counts.size // self.groups)
 
-    def _inward_centre(self, results: BlockResults) -> Floats:
-        return np.asarray((results.centres[0] - self._units.low[0]) / self._units.unit[0])
-
-    def _inward_sums(self, results: BlockResults) -> Floats:
-        return np.asarray(results.sums[0] / self._units.unit[0])
-
     def _with_one_guess(self, results: BlockResults, guesses: Floats) -> GuessedResults:
         """Return a block of results in the units of the kernels, with one guess for each action."""
         counts, losses = results.counts[0], results.losses[0]
-        sums, off = self._inward_sums(results), self._inward_centre(results) - guesses
-        squares = results.squares[0] / self._units.unit[0] ** 2
+        sums = results.sums[0] / self.unit
+        off = (results.centres[0] - self.centre) / self.unit - guesses
+        squares = results.squares[0] / self.unit**2
         rows = (
             *(counts, losses, sums + counts * off),
             squares + 2.0 * off * sums + counts * off**2,
@@ -234,66 +244,84 @@ class PredictedBlocks(RecordedPredictions):
 
     @property
     def adjusted_means(self) -> Floats:
-        """Mean reward of every cell, as for units with the mean prediction of its group: (K, L)."""
+        """Mean objective of every cell, as for units with its group's mean predictions: (K, L)."""
         slopes, expected, _ = self.fit
-        known = self.values[..., 1] > 0.0
-        means = self.means
-        off = np.where(known, means[..., 1] - expected, 0.0)
-        shares = self.values[..., 1] / np.maximum(self.values[..., 0], 1.0)
-        return np.asarray(means[..., 0] - slopes * shares * off)
+        values, means, objective = self._all_values, self._all_means, self._question.objective
+        used = objective != 0.0
+        found = means[..., used] @ objective[used]
+        for p, place in enumerate(self._places):
+            known, every = values[..., self.outcomes + p], values[..., place]
+            off = np.where(known > 0.0, means[..., self.outcomes + p] - expected[p], 0.0)
+            found -= objective[place] * slopes[p] * known / np.maximum(every, 1.0) * off
+        return np.asarray(found)
+
+    # ------------------------------------------------------------------------ report
 
     def shares(self) -> tuple[float, float]:
-        """Return the share of pulls without a prediction, and of predictions that were cut."""
-        given = np.array(self.predictions)
-        known = given[np.isfinite(given)]
-        low, high = self._prediction.ends
-        missing = 1.0 - known.size / given.size if given.size else 0.0
-        return missing, float(np.mean((known < low) | (known > high))) if known.size else 0.0
+        """Return the share of predictions that are missing, and of the others that were cut."""
+        given = np.array(self.predictions).reshape(-1, len(self._stated))
+        known, ends = np.isfinite(given), np.array([own.ends for own in self._stated.values()])
+        outside = known & ((given < ends[:, 0]) | (given > ends[:, 1]))
+        missing = 1.0 - float(known.mean()) if given.size else 0.0
+        return missing, float(outside.sum() / known.sum()) if known.any() else 0.0
 
     @property
     def found(self) -> Predictions:
         """What predictions did so far."""
         missing, cut = self.shares()
         slopes, expected, _ = self.fit
-        explained, total = self._variances
-        shares = np.where(total > 0.0, explained / np.where(total > 0.0, total, 1.0), 0.0)
-        rows = np.stack([slopes, expected, shares], axis=1).tolist()
-        named = zip(self._problem.groups, rows, strict=True)
+        groups = []
+        for p, (place, name) in enumerate(zip(self._places, self._names, strict=True)):
+            own = np.zeros(self._question.objective.size)
+            own[place] = 1.0
+            total, left = self._variances(own)
+            shares = 1.0 - np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), 1.0)
+            rows = np.stack([slopes[p], expected[p], shares], axis=1).tolist()
+            groups += [
+                GroupPredictions(group, slope, mean, share, measure=name)
+                for group, (slope, mean, share) in zip(self._problem.groups, rows, strict=True)
+            ]
+        total, left = self._variances(self._question.objective)
         weights = np.square(self._problem.shares)
-        plain, saved = float(weights @ total), float(weights @ explained)
+        plain = float(weights @ total)
         return Predictions(
-            groups=tuple(GroupPredictions(group, *row) for group, row in named),
-            variance_left=1.0 - saved / plain if plain > 0.0 else 1.0,
+            groups=tuple(groups),
+            variance_left=float(weights @ left) / plain if plain > 0.0 else 1.0,
             missing=missing,
             cut=cut,
             e_value=self.test.e_value,
             alarm=ALARM,
         )
 
+    def _variances(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return variances of a sum of measures within arms: plain and adjusted, by group, (L,)."""
+        adjusted = np.repeat(weights[:, np.newaxis], self.groups, axis=1)
+        for p, (place, slopes) in enumerate(zip(self._places, self.fit[0], strict=True)):
+            adjusted[self.outcomes + p] = -weights[place] * slopes
+        covariances = self._covariances_within_arms
+        left = np.einsum("al,lab,bl->l", adjusted, covariances, adjusted)
+        return np.asarray(covariances @ weights @ weights), np.asarray(np.maximum(left, 0.0))
+
     @property
-    def _variances(self) -> tuple[Floats, Floats]:
-        """The variance of rewards within arms by group, shape (L,): the explained one, and all."""
-        state = self.state
-        counts = np.maximum(state.counts[..., 0, 0], 1.0)
-        pairs = np.maximum(state.counts[..., 1, 1], 1.0)
-        rewards, known = state.sums[..., 0], state.sums[..., 1]
-        total = (state.products[..., 0, 0] - rewards**2 / counts).sum(axis=0)
-        spread = (state.products[..., 1, 1] - known**2 / pairs).sum(axis=0)
-        both = (state.products[..., 0, 1] - rewards * known / counts).sum(axis=0)
-        slopes = blocks.fit_now(self.arrays)[0]
-        explained = 2.0 * slopes * both - slopes**2 * spread
-        pulls = np.maximum(state.counts[..., 0, 0].sum(axis=0), 1.0)
-        return explained / pulls, total / pulls
+    def _covariances_within_arms(self) -> Floats:
+        """Covariances of measures and predictions by group, in their units: shape (L, M, M).
+
+        A pull without a prediction counts as one with the mean prediction.
+        """
+        state, values = self.state, np.maximum(self._all_values, 1.0)
+        means = state.sums / values
+        both = state.counts * means[..., np.newaxis] * means[..., np.newaxis, :]
+        spread = (state.products - both).sum(axis=0)
+        measure = [*range(self.outcomes), *self._places]
+        numbers = state.counts[:, :, measure][:, :, :, measure].sum(axis=0)
+        unit = self._units.unit
+        return np.asarray(spread / np.maximum(numbers, 1.0) * np.outer(unit, unit))
 
     @property
     def fit(self) -> Floats:
-        """Slope, mean prediction and explained variance by group, in the units of the problem."""
+        """Slope, mean and explained variance of each prediction in its units, shape (3, P, L)."""
         slopes, expected, explained = blocks.fit_now(self.arrays)
-        reward, prediction = self._units.unit
-        return np.array(
-            [
-                slopes * reward / prediction,
-                self._units.low[1] + prediction * expected,
-                explained * reward**2,
-            ]
-        )
+        number = len(self._stated)
+        measure = self._units.unit[self._places][:, np.newaxis]
+        low, unit = (ends[-number:, np.newaxis] for ends in (self._units.low, self._units.unit))
+        return np.array([slopes * measure / unit, low + unit * expected, explained * measure**2])

@@ -1,10 +1,10 @@
-"""Blocks whose pulls have a prediction that was recorded before the arm was drawn."""
+"""Blocks whose pulls have predictions that were recorded before the arm was drawn."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from fairtrial.confidence.block_betting import LiveBlocks, Randomize
 from fairtrial.confidence.block_betting.live import serial_of_tag
 from fairtrial.confidence.prediction_test import ALARM, FrozenPredictions, PredictionTest
-from fairtrial.core.pull import Pull
+from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures.predictions import MISSING
-from fairtrial.subpopulations._prediction import Prediction
+from fairtrial.subpopulations._prediction import REWARD
 from fairtrial.subpopulations.policies.measured_blocks import MeasuredBlocks
 from fairtrial.subpopulations.problem import Problem
 
-__all__ = ["RecordedPredictions", "lower_and_upper", "with_measures"]
+__all__ = ["RecordedPredictions", "named_apart", "with_measures"]
 
 Floats = NDArray[np.float64]
 
@@ -44,96 +44,153 @@ _STATED_MEANS = (
 _LimitsByCell = dict[tuple[str, str], dict[str, float | None]]
 
 
-def lower_and_upper(problem: Problem) -> tuple[Floats, Floats]:
-    """Return the lower and the upper limits of the means of all cells, each of shape (K, L)."""
-    if problem.sign < 0.0:
-        # With rewards that are minimised, a floor is what a mean must not exceed.
-        return problem.ceilings, problem.floors
-    return problem.floors, problem.ceilings
-
-
-def _limits_by_cell(problem: Problem, limits: Floats, measures: Sequence[str]) -> _LimitsByCell:
-    """Return limits of all cells in the form that measures take.
-
-    `measures`: the one that has the limits, by group.
-    """
+def _limits_by_cell(problem: Problem, limits: Floats) -> _LimitsByCell:
+    """Return limits of the rewards of all cells in the form that measures take."""
     found: _LimitsByCell = {}
-    for column, (group, measure) in enumerate(zip(problem.groups, measures, strict=True)):
+    for column, group in enumerate(problem.groups):
         own = zip(problem.arms, limits[:, column].tolist(), strict=True)
-        found[measure, group] = {arm: end if math.isfinite(end) else None for arm, end in own}
+        found[REWARD, group] = {arm: end if math.isfinite(end) else None for arm, end in own}
     return found
 
 
-def _margins_by_cell(problem: Problem, measure: str) -> Any:
+def _margins_by_cell(problem: Problem) -> Any:
     """Return the margins of all cells but the control's, in the form that measures take."""
     if problem.margin is None:
         return None
-    found = _limits_by_cell(problem, problem.margin, [measure] * len(problem.groups))
+    found = _limits_by_cell(problem, problem.margin)
     for own in found.values():
         del own[str(problem.control)]
     return found
 
 
-def with_measures(
-    problem: Problem,
-    limits: tuple[Floats, Floats],
-    limited: list[str],
-    objective: str,
-    **measures: Any,
-) -> Problem:
-    """Return the same problem with several measures of a pull.
+def with_measures(problem: Problem) -> Problem:
+    """Return the same problem with the measures of a pull, and without predictions.
 
-    Parameters
-    ----------
-    problem : Problem
-        A problem with one reward.
-    limits : (ndarray, ndarray) of shape (K, L)
-        The lower and the upper limits of cells.
-    limited : list of str
-        The measure that they limit, by group.
-    objective : str
-        The measure that arms are compared by.
-    **measures
-        The arguments of `Problem` that state the measures and their ranges or noise.
+    A reward becomes a measure, the only one.
+
+    Examples
+    --------
+    >>> problem = Problem(2, 1, floors=0.2, reward_range=(0, 1), prediction=(0, 1))
+    >>> with_measures(problem).measures
+    ('reward',)
     """
+    if problem.measures:
+        return problem.clone(prediction=None)
+    lower, upper = problem.floors, problem.ceilings
+    if problem.sign < 0.0:
+        # With rewards that are minimised, a floor is what a mean must not exceed.
+        lower, upper = upper, lower
+    is_bounded = problem.reward_range is not None
+    stated: dict[str, Any] = {"measures": {REWARD: problem.reward_range}}
+    if not is_bounded:
+        stated = {"measures": [REWARD], "noise_std": {REWARD: problem.noise_std}}
     return Problem(
         problem.arms,
         problem.groups,
         problem.shares,
-        floors=_limits_by_cell(problem, limits[0], limited),
-        ceilings=_limits_by_cell(problem, limits[1], limited),
-        objective=objective,
+        floors=_limits_by_cell(problem, lower),
+        ceilings=_limits_by_cell(problem, upper),
+        objective=REWARD,
         direction=problem.direction,
         costs=problem.costs,
         tolerance=problem.tolerance,
         control=problem.control if problem.refers_to_control else None,
-        margin=_margins_by_cell(problem, objective),
+        margin=_margins_by_cell(problem),
         superiority=problem.superiority,
-        **measures,
+        **stated,
     )
 
 
+def named_apart(names: Iterable[str], measures: Sequence[str]) -> list[str]:
+    """Return names that no measure has.
+
+    Examples
+    --------
+    >>> named_apart(["prediction of x", "y"], ["x", "y"])
+    ['prediction of x', 'y again']
+    """
+    taken, found = set(measures), []
+    for name in names:
+        own = name
+        while own in taken:
+            own = f"{own} again"
+        taken.add(own)
+        found.append(own)
+    return found
+
+
+class _Tests:
+    """The evidence that predictions depend on the arm: a test of each, and their mean.
+
+    Parameters
+    ----------
+    number : int
+        Number of predictions of a unit.
+    arms, groups : int
+        Their numbers.
+    """
+
+    def __init__(self, number: int, arms: int, groups: int) -> None:
+        self._each = [PredictionTest(arms, groups) for _ in range(number)]
+
+    def add(self, p: int, *details: Any) -> None:
+        """Add a prediction of a pull of a block; see `PredictionTest.add`."""
+        self._each[p].add(*details)
+
+    def complete(self, block: int) -> None:
+        """Count a block, all of whose pulls are issued."""
+        for own in self._each:
+            own.complete(block)
+
+    @property
+    def e_value(self) -> float:
+        """The evidence: at least x with probability at most 1/x at any time if all is well."""
+        return float(np.mean([own.e_value for own in self._each]))
+
+    @property
+    def logs(self) -> Floats:
+        """Logarithms of the products over complete blocks."""
+        return np.array([own.logs for own in self._each])
+
+    @logs.setter
+    def logs(self, values: Floats) -> None:
+        for own, logs in zip(self._each, values, strict=True):
+            own.logs = logs.copy()
+
+    @property
+    def open_blocks(self) -> Floats:
+        """The blocks whose pulls are not all issued: after the number of the prediction."""
+        own = [np.insert(one.open_blocks, 0, p, axis=1) for p, one in enumerate(self._each)]
+        return np.concatenate(own)
+
+    @open_blocks.setter
+    def open_blocks(self, rows: Floats) -> None:
+        for p, own in enumerate(self._each):
+            own.open_blocks = rows[rows[:, 0] == p, 1:]
+
+
 class RecordedPredictions(MeasuredBlocks):
-    """The blocks of a live policy whose pulls have a prediction: base of all kinds.
+    """The blocks of a live policy whose pulls have predictions: base of all kinds.
 
     Parameters
     ----------
     problem : Problem
         A problem with a `prediction`.
-    prediction : Prediction
-        That prediction.
     measured : Problem
-        The problem in measures that the bets are about.
+        The problem in measures that the bets are about: those of an outcome come first.
     rules, randomize, key, points
         As in `MeasuredBlocks`.
+    reported : callable
+        Returns the values of measures that were reported for a pull before its outcome, by its
+        number.
 
     Attributes
     ----------
-    predictions : list of float
-        The prediction of every pull that was issued, as given; infinite for a missing one.
+    predictions : list of list of float
+        The predictions of every pull that was issued, as given; infinite for a missing one.
     groups : int
         Number of groups.
-    test : PredictionTest
+    test : _Tests
         The evidence that predictions depend on the arm.
     """
 
@@ -144,43 +201,72 @@ class RecordedPredictions(MeasuredBlocks):
     def __init__(
         self,
         problem: Problem,
-        prediction: Prediction,
         measured: Problem,
         rules: Rules,
         randomize: Randomize,
         key: NDArray[np.uint64],
         points: int,
+        reported: Callable[[int], Floats | None],
     ) -> None:
-        self._prediction = prediction
-        self.predictions: list[float] = []
+        self._stated = problem.predictions
+        names = problem.measures or (REWARD,)
+        self._places = [names.index(name) for name in self._stated]
+        self._names: list[str | None] = [*self._stated] if problem.measures else [None]
+        self.predictions: list[list[float]] = []
         self.groups = len(problem.groups)
-        self.test = PredictionTest(*problem.shape)
-        self._known_means = prediction.means_of(problem.groups)
+        self.test = _Tests(len(self._stated), *problem.shape)
+        means = [own.means_of(problem.groups) for own in self._stated.values()]
+        self._known_means: Floats = np.array(means)
+        self._values_so_far_of = reported
         super().__init__(measured, rules, randomize, key, points, self._known_of)
+        self.outcomes = len(names)
+
+    def of_pull(self, pull: Pull, outcome: Any) -> Floats:
+        """Return what bets use of a pull: its values, and what its predictions add."""
+        return self._extended(np.atleast_1d(np.asarray(outcome, float)), self.predictions_of(pull))
+
+    @abstractmethod
+    def _extended(self, values: Floats, predictions: Sequence[float]) -> Floats:
+        """Return the values of a pull, and what its predictions add to them."""
 
     def _known_of(self, number: int) -> Floats | None:
-        """Return what is known of a pull without a result."""
-        return None
+        """Return what is known of a pull without a result, by its number."""
+        if number == UNSOLICITED:
+            return None
+        values = self._values_so_far_of(number)
+        if values is None:
+            values = np.full(self.outcomes, math.nan)
+        return self._extended(values, self.predictions[number])
+
+    def _gave_values(self, pull: Pull) -> bool:
+        return self._values_so_far_of(pull.number) is not None
 
     # ------------------------------------------------------------- predictions of pulls
 
-    def issue(self, number: int, prediction: float | None, action: int, tag: int) -> None:
-        """Record the prediction of the pull that is issued next; it is frozen from now on."""
+    def issue(
+        self, number: int, predictions: Sequence[float | None], action: int, tag: int
+    ) -> None:
+        """Record the predictions of the pull that is issued next; they are frozen from now on."""
         del self.predictions[number:]
-        self.predictions.append(MISSING if prediction is None else prediction)
+        given = [MISSING if one is None else one for one in predictions]
+        self.predictions.append(given)
         serial = serial_of_tag(tag)
         if serial >= self._first.item():
             # Others are in no block, or in one that was closed before all its pulls were made.
-            self._test_arms(serial, prediction, action)
-        self._note(action % self.groups, prediction)
+            self._test_arms(serial, given, action)
+        for p, prediction in enumerate(given):
+            if prediction != MISSING:
+                self._note(action % self.groups, p, prediction)
 
-    def _test_arms(self, serial: int, prediction: float | None, action: int) -> None:
-        """Add the prediction of a pull of a block to the test that all arms have the same."""
+    def _test_arms(self, serial: int, predictions: Sequence[float], action: int) -> None:
+        """Add the predictions of a pull of a block to the test that all arms have the same."""
         slot = self._slot_of(serial)
-        if prediction is not None and not self._is_replacement(slot, action):
-            arm, group = divmod(action, self.groups)
-            frozen = self._frozen(serial, group)
-            self.test.add(serial, arm, group, self._as_tested(prediction), frozen)
+        arm, group = divmod(action, self.groups)
+        if not self._is_replacement(slot, action):
+            for p, prediction in enumerate(predictions):
+                if prediction != MISSING:
+                    tested = self._as_tested(p, prediction), self._frozen(serial, p, group)
+                    self.test.add(p, serial, arm, group, *tested)
         if self.state.blocks.unissued[slot] == 0:
             self.test.complete(serial)
 
@@ -199,16 +285,16 @@ class RecordedPredictions(MeasuredBlocks):
         return np.asarray(planned.reshape(-1, self.groups)[:, group])
 
     @abstractmethod
-    def _frozen(self, serial: int, group: int) -> FrozenPredictions:
-        """Return what is fixed before an open block, for the test of predictions."""
+    def _frozen(self, serial: int, p: int, group: int) -> FrozenPredictions:
+        """Return what is fixed before an open block, for the test of a prediction."""
 
     @abstractmethod
-    def _as_tested(self, prediction: float) -> float:
+    def _as_tested(self, p: int, prediction: float) -> float:
         """Return a prediction in the units of `_frozen`."""
 
     @abstractmethod
-    def _note(self, group: int, prediction: float | None) -> None:
-        """Take note of the prediction of a pull after it was tested."""
+    def _note(self, group: int, p: int, prediction: float) -> None:
+        """Take note of a prediction of a pull after it was tested."""
 
     # ------------------------------------------------------------------------ report
 
@@ -226,7 +312,7 @@ class RecordedPredictions(MeasuredBlocks):
         stated = stated.assuming(_RECORDED_BEFORE)
         if ignores_losses:
             stated = stated.assuming(_LOSSES_IGNORE_PREDICTIONS)
-        if self._prediction.known_mean:
+        if any(own.known_mean for own in self._stated.values()):
             stated = stated.assuming(_STATED_MEANS)
         if self.depend_on_arm:
             stated = stated.weakened("predictions differ between arms by more than chance")
@@ -234,9 +320,11 @@ class RecordedPredictions(MeasuredBlocks):
 
     def loses_unequally(self, groups: int = 1) -> bool:
         """Return whether some arms lose far more results than others in their group."""
+        if self.outcomes > 1:
+            return super().loses_unequally(groups)
         return LiveBlocks.loses_unequally(self, groups)
 
-    def prediction_of(self, pull: Pull) -> float:
-        """Return the prediction of a pull as given; that of unsolicited data is missing."""
+    def predictions_of(self, pull: Pull) -> list[float]:
+        """Return the predictions of a pull as given; those of unsolicited data are missing."""
         is_own = 0 <= pull.number < len(self.predictions)
-        return self.predictions[pull.number] if is_own else MISSING
+        return self.predictions[pull.number] if is_own else [MISSING] * len(self._stated)

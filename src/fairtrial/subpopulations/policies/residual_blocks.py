@@ -1,15 +1,17 @@
-"""Block betting with predictions and a known noise: bets on rewards minus their predictions.
+"""Block betting with predictions and a known noise: bets on measures minus their predictions.
 
 In a group, the mean prediction is the same for all arms. So a difference of arms is also one of
-their rewards minus predictions, whose noise is smaller. A floor or a ceiling of a single arm is
-about the reward itself, unless the mean prediction is known. Rewards, and rewards minus
-predictions, are therefore two measures of a pull with stated scales, and nothing is assumed about
-how they depend on each other. Proof: docs/explanation/predictions.md.
+their measures minus predictions, whose noise is smaller. A floor or a ceiling of a single arm is
+about the measure itself, unless the mean prediction is known. What is measured, and what is left of
+it after its prediction, are therefore measures of a pull with stated scales, and nothing is
+assumed about how they depend on each other. Proof: docs/explanation/predictions.md.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -21,72 +23,111 @@ from fairtrial.confidence.effects import Difference, difference_of_arms
 from fairtrial.confidence.means import Settled
 from fairtrial.confidence.prediction_test import ALARM, FrozenPredictions
 from fairtrial.core.progress_parts import GroupPredictions, Predictions
-from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures.predictions import MISSING
-from fairtrial.subpopulations._prediction import Prediction
+from fairtrial.subpopulations.policies.measured_blocks import Question
 from fairtrial.subpopulations.policies.recorded_predictions import (
     RecordedPredictions,
-    lower_and_upper,
+    named_apart,
     with_measures,
 )
 from fairtrial.subpopulations.policies.stated_noise import StatedNoise
-from fairtrial.subpopulations.problem import Problem
+from fairtrial.subpopulations.problem import LimitRow, Problem
 
-__all__ = ["ResidualBlocks", "as_residuals"]
+__all__ = ["ResidualBlocks", "with_residuals"]
 
 Floats = NDArray[np.float64]
 
-_REWARD, _RESIDUAL = "reward", "residual"
-"""The names of the two measures."""
-
 _STATED_RESIDUALS = (
-    "a reward minus its prediction is sub-Gaussian at the scale residual_std around its mean, "
+    "a {} minus its prediction is sub-Gaussian at the scale residual_std around its mean, "
     "whatever happened before"
 )
 
 
-def as_residuals(problem: Problem, prediction: Prediction) -> Problem:
-    """Return the same problem with rewards, and rewards minus predictions, as measures.
-
-    Arms are compared by the latter. Floors and ceilings are on rewards, except in groups whose mean
-    prediction is known.
+def with_residuals(problem: Problem) -> Problem:
+    """Return the same problem with more measures: those that are predicted, less the predictions.
 
     Examples
     --------
     >>> problem = Problem(2, 1, floors=0.2, noise_std=1.0, prediction={"residual_std": 0.6})
-    >>> measured = as_residuals(problem, problem.prediction)
-    >>> measured.objective, measured.floors[0]["measure"]
-    ('residual', 'reward')
+    >>> with_residuals(problem).measures
+    ('reward', 'reward minus its prediction')
     """
-    known = np.array(prediction.means_of(problem.groups))
-    measures = [_REWARD if math.isnan(mean) else _RESIDUAL for mean in known]
-    lower, upper = (ends - np.nan_to_num(known) for ends in lower_and_upper(problem))
-    noise = {_REWARD: problem.noise_std, _RESIDUAL: prediction.residual_std}
-    stated = {"measures": [_REWARD, _RESIDUAL], "noise_std": noise}
-    return with_measures(problem, (lower, upper), measures, _RESIDUAL, **stated)
+    measured, stated = with_measures(problem), problem.predictions
+    names = named_apart((f"{name} minus its prediction" for name in stated), measured.measures)
+    residuals = [own.residual_std for own in stated.values()]
+    return measured.clone(
+        measures=[*measured.measures, *names],
+        noise_std={**measured.noise_std, **dict(zip(names, residuals, strict=True))},
+    )
+
+
+def _about_residuals(problem: Problem, places: Sequence[int], known_means: Floats) -> Question:
+    """Return the question of a problem, asked about measures minus predictions where it can be.
+
+    Arms are compared by these. Floors and ceilings are on the measures, except in groups whose mean
+    prediction is known.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem with its residuals as last measures.
+    places : sequence of int
+        The measure that each of them is left of.
+    known_means : ndarray of shape (P, L)
+        Known mean predictions; NaN where they are not known.
+    """
+    objective, rows = np.array(problem.objective_weights), list(problem.limit_rows)
+    first = objective.size - len(places)
+    for p, place in enumerate(places):
+        objective[first + p], objective[place] = objective[place], 0.0
+        for at, row in enumerate(rows):
+            rows[at] = _about_residual(row, place, first + p, known_means[p], problem.shares)
+    return Question(objective, tuple(rows))
+
+
+def _about_residual(
+    row: LimitRow, place: int, residual: int, known_means: Floats, shares: Floats
+) -> LimitRow:
+    """Return a limit, on a residual instead of its measure if that is the same limit."""
+    weights = row.weights.copy()
+    weights[residual], weights[place] = weights[place], 0.0
+    if row.measure is None:
+        # A difference of objectives.
+        return replace(row, weights=weights)
+    if row.measure != place:
+        return row
+    if row.control is not None:
+        return replace(row, measure=residual, weights=weights)
+    counts = shares > 0.0 if row.group is None else np.arange(shares.size) == row.group
+    if np.isnan(known_means[counts]).any():
+        return row
+    off = float(known_means[row.group]) if row.group is not None else 0.0
+    if row.group is None:
+        off = float(known_means[counts] @ shares[counts])
+    return replace(row, measure=residual, weights=weights, bounds=row.bounds - off)
 
 
 class ResidualBlocks(RecordedPredictions):
-    """The blocks of a live policy whose noise is known and whose pulls have a prediction.
+    """The blocks of a live policy whose noise is known and whose pulls have predictions.
 
     Parameters
     ----------
     problem : Problem
         A problem with a `prediction` that states a `residual_std`.
-    prediction : Prediction
-        That prediction.
     rules, randomize, key
         As in `MeasuredBlocks`.
+    reported : callable
+        As in `RecordedPredictions`.
 
     Attributes
     ----------
-    totals : ndarray of shape (2, L)
-        The number of predictions by group, and their sum.
-    reach : ndarray of shape (2,)
-        The smallest and the largest prediction.
-    frozen : dict of int to ndarray of shape (2 + L,)
+    totals : ndarray of shape (2, P, L)
+        The number of each prediction by group, and their sum.
+    reach : ndarray of shape (P, 2)
+        The smallest and the largest of each prediction.
+    frozen : dict of int to ndarray of shape (P, 2 + L)
         For the test of each open block, by its number: `reach`, and the mean prediction by group,
         before its first pull.
     """
@@ -99,98 +140,105 @@ class ResidualBlocks(RecordedPredictions):
     def __init__(
         self,
         problem: Problem,
-        prediction: Prediction,
         rules: Rules,
         randomize: Randomize,
         key: NDArray[np.uint64],
+        reported: Callable[[int], Floats | None],
     ) -> None:
-        self.totals: Floats = np.zeros((2, len(problem.groups)))
-        self.reach: Floats = np.array([math.inf, -math.inf])
+        number = len(problem.predictions)
+        self.totals: Floats = np.zeros((2, number, len(problem.groups)))
+        self.reach: Floats = np.tile([math.inf, -math.inf], (number, 1))
         self.frozen: dict[int, Floats] = {}
-        measured = as_residuals(problem, prediction)
-        super().__init__(problem, prediction, measured, rules, randomize, key, points=0)
-        self.tested = [
-            StatedNoise(what, "they spread", 0.5)
-            for what in ("noise_std", "residual_std of rewards minus predictions")
-        ]
+        super().__init__(problem, with_residuals(problem), rules, randomize, key, 0, reported)
+        stated = ["noise_std", "residual_std of rewards minus predictions"]
+        if problem.measures:
+            stated = [
+                *(f"noise_std of {name}" for name in problem.measures),
+                *(f"residual_std of {name} minus its prediction" for name in problem.predictions),
+            ]
+        self.tested = [StatedNoise(what, "they spread", 1.0 / len(stated)) for what in stated]
 
-    def of_pull(self, pull: Pull, reward: float) -> Floats:
-        """Return the reward of a pull, and the reward minus its prediction."""
-        known = self.prediction_of(pull)
-        return np.array([reward, math.nan if known == MISSING else reward - known])
+    def _asked(self, problem: Problem) -> Question:
+        return _about_residuals(problem, self._places, self._known_means)
+
+    def _extended(self, values: Floats, predictions: Sequence[float]) -> Floats:
+        known = np.array([math.nan if one == MISSING else one for one in predictions])
+        return np.concatenate([values, values[self._places] - known])
 
     # ----------------------------------------------------------- the test of predictions
 
-    def _note(self, group: int, prediction: float | None) -> None:
-        if prediction is None:
-            return
-        self.totals[:, group] += (1.0, prediction)
-        self.reach[:] = min(self.reach[0], prediction), max(self.reach[1], prediction)
+    def _note(self, group: int, p: int, prediction: float) -> None:
+        self.totals[:, p, group] += (1.0, prediction)
+        self.reach[p] = min(self.reach[p, 0], prediction), max(self.reach[p, 1], prediction)
         first = self._first.item()
         self.frozen = {serial: row for serial, row in self.frozen.items() if serial >= first}
 
-    def _as_tested(self, prediction: float) -> float:
+    def _as_tested(self, p: int, prediction: float) -> float:
         return prediction
 
-    def _frozen(self, serial: int, group: int) -> FrozenPredictions:
+    def _frozen(self, serial: int, p: int, group: int) -> FrozenPredictions:
         if serial not in self.frozen:
-            self.frozen[serial] = np.concatenate([self.reach, self._mean_predictions])
-        low, high, *expected = self.frozen[serial].tolist()
+            self.frozen[serial] = np.concatenate([self.reach, self._mean_predictions], axis=1)
+        low, high, *expected = self.frozen[serial][p].tolist()
         return FrozenPredictions(self._planned(serial, group), expected[group], low, high)
 
     @property
     def _mean_predictions(self) -> Floats:
-        """The mean prediction of each group; that of all where a group has none yet."""
+        """The mean of each prediction by group, (P, L); that of all where a group has none yet."""
         numbers, sums = self.totals
-        overall = sums.sum() / max(1.0, numbers.sum())
+        overall = sums.sum(axis=1) / np.maximum(1.0, numbers.sum(axis=1))
         means = sums / np.maximum(numbers, 1.0)
-        return np.asarray(np.where(numbers > 0.0, means, overall))
+        return np.asarray(np.where(numbers > 0.0, means, overall[:, np.newaxis]))
 
     @property
     def frozen_blocks(self) -> Floats:
         """The entries of `frozen` as rows that begin with the number of the block."""
-        rows = [[serial, *row] for serial, row in self.frozen.items()]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), 3 + self.groups)
+        rows = [[serial, *row.ravel()] for serial, row in self.frozen.items()]
+        width = 1 + len(self._stated) * (2 + self.groups)
+        return np.array(rows, dtype=np.float64).reshape(len(rows), width)
 
     @frozen_blocks.setter
     def frozen_blocks(self, rows: Floats) -> None:
-        self.frozen = {int(row[0]): row[1:].copy() for row in rows}
+        shape = len(self._stated), 2 + self.groups
+        self.frozen = {int(row[0]): row[1:].reshape(shape).copy() for row in rows}
 
     # ------------------------------------------------------------------------- report
 
     def as_it_holds(self, stated: Guarantee, *, ignores_losses: bool) -> Guarantee:
         """Return a guarantee with what predictions add to its assumptions, as far as they hold."""
-        stated = stated.assuming(_STATED_RESIDUALS)
+        what = "reward" if self._names == [None] else "measure"
+        stated = stated.assuming(_STATED_RESIDUALS.format(what))
         return super().as_it_holds(stated, ignores_losses=ignores_losses)
 
-    @property
-    def objective_data(self) -> tuple[Floats, Floats]:
-        """Counts and sums of the rewards by cell, shape (K, L)."""
-        return self.values[..., 0].copy(), self.state.sums[..., 0] * self._units.unit[0]
-
     def settled(self, *, losses_count: bool) -> Settled:
-        """Return the rewards of all settled blocks, by action."""
+        """Return the objective of all settled blocks, by action."""
         found = super().settled(losses_count=losses_count)
-        return found._replace(sums=self.state.settled_values[:, 0] * self._units.unit[0])
+        objective = np.asarray(self._problem.objective_weights) * self._units.unit
+        return found._replace(sums=self.state.settled_values @ objective)
 
-    def difference(self, level: float) -> Difference | None:
+    def adjusted_difference(self, level: float, *, losses_count: bool) -> Difference | None:
         """Return what finds a difference of means, adjusted for predictions; None if too early."""
-        results = self.paid_results(losses_count=False)
+        results = self.paid_results(losses_count=losses_count)
         if results is None:
             return None
-        spread = self.objective_spread
-        return partial(difference_of_arms, results, spread=spread, level=level)
+        return partial(difference_of_arms, results, spread=self.objective_spread, level=level)
 
     @property
     def found(self) -> Predictions:
         """What predictions did so far; what they save is what the stated scales say."""
-        means = self._mean_predictions.tolist()
-        rows = zip(self._problem.groups, means, self._r_squared.tolist(), strict=True)
+        means, explained = self._mean_predictions.tolist(), self._r_squared.tolist()
+        groups = [
+            GroupPredictions(group, 1.0, mean, share, measure=name)
+            for p, name in enumerate(self._names)
+            for group, mean, share in zip(self._problem.groups, means[p], explained[p], strict=True)
+        ]
         weights = np.square(self._problem.shares)
-        scales = np.square(np.asarray(self._problem.measure_noise_std)).mean(axis=0)
-        plain, left = weights @ scales
+        plain, left = (
+            weights @ np.square(self._problem.scale_of(objective)).mean(axis=0)
+            for objective in (np.asarray(self._problem.objective_weights), self._question.objective)
+        )
         return Predictions(
-            groups=tuple(GroupPredictions(group, 1.0, mean, share) for group, mean, share in rows),
+            groups=tuple(groups),
             variance_left=float(left / plain),
             e_value=self.test.e_value,
             alarm=ALARM,
@@ -198,12 +246,12 @@ class ResidualBlocks(RecordedPredictions):
 
     @property
     def _r_squared(self) -> Floats:
-        """The share of the variance of rewards within arms that predictions explain, shape (L,)."""
-        counts = np.maximum(self.values, 1.0)
+        """The share of the variance of measures within arms that predictions explain: (P, L)."""
+        counts = np.maximum(self._all_values, 1.0)
         squares = np.diagonal(self.state.products, axis1=2, axis2=3)
-        spread = squares - np.square(self.state.sums) / counts
-        pulls = np.maximum(self.values.sum(axis=0), 1.0)
-        variances = spread.sum(axis=0) / pulls * np.square(self._units.unit)
-        rewards, residuals = variances.T
-        left = residuals / np.where(rewards > 0.0, rewards, 1.0)
-        return np.asarray(1.0 - np.where(rewards > 0.0, left, 1.0))
+        spread = (squares - np.square(self.state.sums) / counts).sum(axis=0)
+        variances = spread / np.maximum(self._all_values.sum(axis=0), 1.0)
+        variances = variances * np.square(self._units.unit)
+        plain = variances[:, self._places].T
+        left = variances[:, self.outcomes :].T / np.where(plain > 0.0, plain, 1.0)
+        return np.asarray(1.0 - np.where(plain > 0.0, left, 1.0))

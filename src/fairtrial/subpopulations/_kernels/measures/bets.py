@@ -317,7 +317,7 @@ def _freeze(
                 inside += spread / count
     if model.predicted:
         in_block, so_far, ruin = add_predictions(
-            model, state, slot, bet, rival, seen, planned, work.losses
+            model, state, slot, bet, rival, seen, planned, work.losses, work.pull
         )
         inside += in_block
         earlier += so_far
@@ -426,8 +426,9 @@ def step_in_bet(
         weight = state.coefficients[slot, bet, role, group, m]
         if weight != 0.0:
             centre = state.centres[slot, bet, role, group, m]
-            if m == outcomes_of(model):
-                value = prediction_in_bet(state, slot, values[m], weight, centre)
+            if m >= outcomes_of(model):
+                p = m - outcomes_of(model)
+                value = prediction_in_bet(state, slot, p, values[m], weight, centre)
             else:
                 value = value_in_bet(values[m], model.low[m], model.high[m], weight)
             found += weight * (value - centre)

@@ -66,6 +66,7 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Model,
     Seen,
     has_limit,
+    measure_of,
     new_view,
     outcomes_of,
 )
@@ -84,10 +85,11 @@ from fairtrial.subpopulations._kernels.measures.predictions import (
     add_adjusted,
     fit_predictions,
     freeze_fit,
+    guess_without_results,
     note_reach,
+    objective_of,
 )
 from fairtrial.subpopulations._kernels.measures.state import (
-    MEAN,
     STATE,
     State,
     opened,
@@ -140,12 +142,11 @@ def start(arrays: Arrays) -> None:
     for k in range(state.book.stated.shape[0]):
         for r in range(state.book.stated.shape[1]):
             state.book.stated[k, r] = has_limit(model, k, r)
-    if model.predicted:
-        state.reach[0], state.reach[1] = math.inf, -math.inf
+    for p in range(model.predicted):
+        state.reach[p, 0], state.reach[p, 1] = math.inf, -math.inf
     start_blocks(model, rules, state, _begin_block)
     if model.predicted:
-        # Until there is a reward, the middle of the range is the guess.
-        state.guess[:, :, MEAN] = 0.5 * (model.low[0] + model.high[0])
+        guess_without_results(model, state)
 
 
 @kernel
@@ -162,6 +163,7 @@ def _begin_block(state: State, slot: int) -> None:
     state.awaited[slot] = 0.0
     state.noise[slot] = 0.0
     state.clip[slot] = 0.0
+    state.fits[slot] = 0.0
     state.guess[slot] = 0.0
     state.adjusted[slot] = 0.0
 
@@ -169,9 +171,7 @@ def _begin_block(state: State, slot: int) -> None:
 @kernel
 def _view(model: Model, state: State) -> tuple[Seen, Programmes, Work]:
     """Return the estimates from all data, and work space to evaluate items."""
-    arms, groups = model.active.shape
-    measures, limits = model.objective.size, model.signs.size
-    seen = new_view(arms, groups, measures, limits)
+    seen = new_view(model)
     summarise(model, state, seen)
     return seen, new_programmes(model), new_work(model)
 
@@ -195,7 +195,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     present = np.empty(needs.size)
     weakest = fill_present(programmes, leader, state.pulls, lossy, needs, work, present)
     at, planned_at = seen, programmes
-    doubted = new_view(arms, groups, model.objective.size, model.signs.size)
+    doubted = new_view(model)
     doubts = rules.doubts and doubt(model, state, leader, seen, doubted)
     if doubts:
         at, planned_at = doubted, new_programmes(model)
@@ -399,41 +399,32 @@ def _is_complete(model: Model, state: State, slot: int, cell: int, values: Float
 
 @inlined
 def _take_data(model: Model, state: State, cell: int, before: Floats, now: Floats) -> None:
-    """Add the new values, and the pairs in which at least one value is new.
-
-    A prediction, which is known from the start, is added with the reward.
-    """
+    """Add the new values, and the pairs in which at least one value is new."""
     groups = state.pulls.shape[1]
     k, group = cell // groups, cell % groups
     if _is_known(model, now) and not _is_known(model, before):
         state.pulls[k, group] += 1.0
-        if model.predicted and math.isfinite(now[outcomes_of(model)]):
-            _take_prediction(state, k, group, now, 1.0)
-            note_reach(state, now[outcomes_of(model)])
-    for m in range(outcomes_of(model)):
-        if math.isnan(now[m]):
+    for m in range(now.size):
+        if not _is_datum(model, now, m):
             continue
-        is_new = math.isnan(before[m])
+        is_new = not _is_datum(model, before, m)
         if is_new:
             state.sums[k, group, m] += now[m]
-        for other in range(outcomes_of(model)):
-            if not math.isnan(now[other]) and (is_new or math.isnan(before[other])):
+            if m >= outcomes_of(model):
+                note_reach(state, m - outcomes_of(model), now[m])
+        for other in range(now.size):
+            if _is_datum(model, now, other) and (is_new or not _is_datum(model, before, other)):
                 state.counts[k, group, m, other] += 1.0
                 state.products[k, group, m, other] += now[m] * now[other]
 
 
 @inlined
-def _take_prediction(state: State, k: int, group: int, values: Floats, sign: float) -> None:
-    """Add the prediction of a pull to the data, and its product with the reward."""
-    at = values.size - 1
-    state.sums[k, group, at] += sign * values[at]
-    for m in range(at + 1):
-        product = sign * values[m] * values[at]
-        state.counts[k, group, m, at] += sign
-        state.products[k, group, m, at] += product
-        if m < at:
-            state.counts[k, group, at, m] += sign
-            state.products[k, group, at, m] += product
+def _is_datum(model: Model, values: Floats, m: int) -> bool:
+    """Return whether the data have a value: a prediction joins them with its measure."""
+    p = m - outcomes_of(model)
+    if p < 0:
+        return not math.isnan(values[m])
+    return math.isfinite(values[m]) and not math.isnan(values[measure_of(model, p)])
 
 
 @inlined
@@ -490,25 +481,18 @@ def _add_news(
         for other in range(outcomes_of(model)):
             if not math.isnan(now[other]) and (is_new or math.isnan(before[other])):
                 state.pairs[slot, cell, m, other] += 1.0
-    if math.isnan(_objective(model, before)):
+    if math.isnan(objective_of(model, before)):
         _add_objective(model, state, slot, cell, now, 1.0)
-
-
-@inlined
-def _objective(model: Model, values: Floats) -> float:
-    """Return the objective of a pull; NaN if a measure of it is unknown."""
-    score = 0.0
-    for m in range(values.size):
-        if model.objective[m] != 0.0:
-            score += model.objective[m] * values[m]
-    return score
+        if model.predicted:
+            add_adjusted(model, state, slot, cell, before, -1.0)
+            add_adjusted(model, state, slot, cell, now, 1.0)
 
 
 @inlined
 def _add_objective(
     model: Model, state: State, slot: int, cell: int, values: Floats, sign: float
 ) -> None:
-    score = _objective(model, values)
+    score = objective_of(model, values)
     if not math.isnan(score):
         state.complete[slot, cell] += sign
         state.blocks.sums[slot, cell] += sign * score
@@ -637,14 +621,12 @@ def _remove_data(model: Model, state: State, cell: int, values: Floats) -> None:
     k, group = cell // groups, cell % groups
     if _is_known(model, values):
         state.pulls[k, group] -= 1.0
-        if model.predicted and math.isfinite(values[outcomes_of(model)]):
-            _take_prediction(state, k, group, values, -1.0)
-    for m in range(outcomes_of(model)):
-        if math.isnan(values[m]):
+    for m in range(values.size):
+        if not _is_datum(model, values, m):
             continue
         state.sums[k, group, m] -= values[m]
-        for other in range(outcomes_of(model)):
-            if not math.isnan(values[other]):
+        for other in range(values.size):
+            if _is_datum(model, values, other):
                 state.counts[k, group, m, other] -= 1.0
                 state.products[k, group, m, other] -= values[m] * values[other]
 
@@ -671,13 +653,14 @@ def answer_now(arrays: Arrays) -> int:
 
 @kernel
 def fit_now(arrays: Arrays) -> Floats:
-    """Return slope, mean and explained variance of the predictions so far, by group: (3, L)."""
+    """Return slope, mean and explained variance of each prediction so far, shape (3, P, L)."""
     (model, _), state = opened(arrays)
-    arms, groups = model.active.shape
-    seen = new_view(arms, groups, model.objective.size, model.signs.size)
+    seen = new_view(model)
     fit_predictions(model, state, seen)
-    found = np.empty((3, groups))
-    found[0], found[1], found[2] = seen.slopes, seen.expected, seen.explained
+    found = np.empty((3, model.predicted, model.weights.size))
+    found[0], found[1] = seen.slopes, seen.expected
+    for p in range(model.predicted):
+        found[2, p] = seen.explained[:, p, p]
     return found
 
 

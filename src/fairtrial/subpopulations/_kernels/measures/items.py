@@ -35,6 +35,7 @@ from fairtrial.subpopulations._kernels.measures.model import (
     has_limit,
     is_relative,
     part_in_limit,
+    prediction_of,
     weight_in_limit,
 )
 
@@ -68,9 +69,11 @@ class Programmes(NamedTuple):
     """Whether a row moves the means of the control, shape (R + 1,)."""
     control: int
     explained: Floats
-    """Variance that predictions explain, by group: all pulls of a group estimate their mean."""
-    in_group: Floats
-    """Sum of the weights of a row over the arms of a group, shape (R + 1, L)."""
+    """Covariances of rows that predictions explain, as `products` of a group, shape (L, n, n).
+
+    All pulls of a group estimate the mean predictions, which limits of single arms need. Empty
+    without predictions.
+    """
 
 
 class Work(NamedTuple):
@@ -119,21 +122,8 @@ def new_programmes(model: Model) -> Programmes:
         np.zeros((limits, groups)),
         np.zeros(limits + 1, dtype=np.int64),
         model.control,
-        np.zeros(groups * model.predicted),
-        _weights_in_groups(model),
+        np.zeros((groups * min(1, model.predicted), rows.shape[1], rows.shape[1])),
     )
-
-
-@kernel
-def _weights_in_groups(model: Model) -> Floats:
-    """Return the sums of the weights of rows over the arms of a group: 0 for differences."""
-    limits, groups = model.signs.size, model.weights.size
-    found = np.zeros((limits + 1, groups))
-    for r in range(limits):
-        if not is_relative(model, r):
-            for group in range(groups):
-                found[r + 1, group] = part_in_limit(model, r, group) * model.signs[r]
-    return found
 
 
 @kernel
@@ -179,8 +169,30 @@ def fill_programmes(
             found.distance[r] = seen.failed[leader, r]
     if model.control != NO_CONTROL:
         _fill_control(model, leader, found)
-    for group in range(found.explained.size):
-        found.explained[group] = seen.explained[group]
+    for group in range(found.explained.shape[0]):
+        _fill_explained(model, seen, group, found)
+
+
+@inlined
+def _fill_explained(model: Model, seen: Seen, group: int, found: Programmes) -> None:
+    """Fill the covariances of a group's rows that predictions explain: 0 for differences."""
+    for place in range(found.rows.shape[1]):
+        for other_place in range(found.rows.shape[1]):
+            found.explained[group, place, other_place] = 0.0
+            row, other = found.rows[group, place], found.rows[group, other_place]
+            p, q = _prediction_in_row(model, row), _prediction_in_row(model, other)
+            if p >= 0 and q >= 0:
+                both = part_in_limit(model, row - 1, group) * model.signs[row - 1]
+                both *= part_in_limit(model, other - 1, group) * model.signs[other - 1]
+                found.explained[group, place, other_place] = both * seen.explained[group, p, q]
+
+
+@kernel(forceinline=True)
+def _prediction_in_row(model: Model, row: int) -> int:
+    """Return the prediction of the measure that a row limits for a single arm; -1 if none."""
+    if row < 1 or is_relative(model, row - 1):
+        return -1
+    return prediction_of(model, int(model.measure_of[row - 1]))
 
 
 @inlined
@@ -276,10 +288,12 @@ def _explained(programmes: Programmes, row: int, other: int, pulls: Floats) -> f
     A difference within a group needs no mean of the predictions; a limit of one arm does.
     """
     found = 0.0
-    for group in range(programmes.explained.size):
-        both = programmes.in_group[row, group] * programmes.in_group[other, group]
-        if both != 0.0 and programmes.explained[group] > 0.0:
-            found += programmes.explained[group] * both / pulls_in_group(pulls, group)
+    for group in range(programmes.explained.shape[0]):
+        place, other_place = programmes.place[row, group], programmes.place[other, group]
+        if place >= 0 and other_place >= 0:
+            both = programmes.explained[group, place, other_place]
+            if both != 0.0:
+                found += both / pulls_in_group(pulls, group)
     return found
 
 
@@ -441,14 +455,12 @@ def item_gradient(
     for k in range(arms):
         for group in range(groups):
             gradient[k, group] = 0.0
-    for group in range(programmes.explained.size):
-        moved = 0.0
-        for row in range(multipliers.shape[1]):
-            moved += multipliers[item, row] * programmes.in_group[row, group]
-        if moved != 0.0:
-            moved /= pulls_in_group(pulls, group)
+    for group in range(programmes.explained.shape[0]):
+        moved = _moved_by_predictions(programmes, multipliers, item, group)
+        if moved > 0.0:
+            moved /= square(pulls_in_group(pulls, group))
             for k in range(arms):
-                gradient[k, group] = square(moved) * programmes.explained[group]
+                gradient[k, group] = moved
     if item >= arms:
         r = item - arms
         for group in range(groups):
@@ -483,6 +495,24 @@ def item_gradient(
             if programmes.own[group] > 0.0:
                 moved = multipliers[item, 0] / pulls[leader, group]
                 gradient[leader, group] += square(moved) * programmes.own[group]
+
+
+@inlined
+def _moved_by_predictions(
+    programmes: Programmes, multipliers: Floats, item: int, group: int
+) -> float:
+    """Return the variance that predictions of a group explain of an item's weighted rows."""
+    found = 0.0
+    for place in range(programmes.rows.shape[1]):
+        row = programmes.rows[group, place]
+        if row < 0 or multipliers[item, row] == 0.0:
+            continue
+        for other_place in range(programmes.rows.shape[1]):
+            other = programmes.rows[group, other_place]
+            if other >= 0:
+                both = multipliers[item, row] * multipliers[item, other]
+                found += both * programmes.explained[group, place, other_place]
+    return found
 
 
 # ---------------------------------------------------------------------- cells of an item

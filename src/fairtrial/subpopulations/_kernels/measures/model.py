@@ -38,9 +38,10 @@ class Model(NamedTuple):
     weights of sums of measures whose stated variance is 1, which is tested. Inactive cells are
     never needed.
 
-    If pulls have a prediction, it is the last measure (`predicted` is 1). The objective and the
-    limits do not use it. `slope` is the stated slope of the reward on it; NaN if it is fitted.
-    `known_means` are the stated mean predictions; NaN for a group without one.
+    If something is predicted, the predictions are the last measures; their number is `predicted`.
+    The objective and the limits do not use them. Prediction p is one of the measure
+    ``predicts[p]``, and ``slopes[p]`` is the stated slope of that measure on it; NaN if it is
+    fitted. `known_means` are the stated mean predictions; NaN for a group without one.
     """
 
     weights: Annotated[Floats, "groups"]
@@ -57,12 +58,13 @@ class Model(NamedTuple):
     costs: Annotated[Floats, "arms groups"]
     active: Annotated[Floats, "arms groups"]
     directions: Annotated[Floats, "arms groups directions measures"]
-    known_means: Annotated[Floats, "groups"]
+    predicts: Annotated[Floats, "predictions"]
+    slopes: Annotated[Floats, "predictions"]
+    known_means: Annotated[Floats, "predictions groups"]
     noise: int
     tolerance: float
     control: int
     predicted: int = 0
-    slope: float = math.nan
 
 
 @kernel(forceinline=True)
@@ -115,8 +117,24 @@ def is_relative(model: Model, r: int) -> bool:
 
 @kernel(forceinline=True)
 def outcomes_of(model: Model) -> int:
-    """Return the number of measures that an outcome consists of: all but the prediction."""
+    """Return the number of measures that an outcome consists of: all but the predictions."""
     return model.objective.size - model.predicted
+
+
+@kernel(forceinline=True)
+def measure_of(model: Model, p: int) -> int:
+    """Return the measure that prediction p is one of."""
+    return int(model.predicts[p])
+
+
+@kernel(forceinline=True)
+def prediction_of(model: Model, m: int) -> int:
+    """Return the number of the prediction of a measure; -1 if it has none."""
+    found = -1
+    for p in range(model.predicted):
+        if measure_of(model, p) == m:
+            found = p
+    return found
 
 
 @kernel(forceinline=True)
@@ -156,16 +174,18 @@ class Seen(NamedTuple):
     failed: Floats
     """The same, with missing values replaced by those that would break it."""
     slopes: Floats
-    """Slope of the reward on the prediction, by group; zeros without predictions."""
+    """Slopes of measures on their predictions, shape (P, L)."""
     expected: Floats
-    """Mean of the predictions, by group."""
+    """Means of the predictions, shape (P, L)."""
     explained: Floats
-    """Variance of slope times prediction, by group."""
+    """Covariances of slopes times predictions, shape (L, P, P)."""
 
 
 @kernel
-def new_view(arms: int, groups: int, measures: int, limits: int) -> Seen:
+def new_view(model: Model) -> Seen:
     """Return empty estimates."""
+    arms, groups = model.costs.shape
+    measures, limits, predictions = model.objective.size, model.signs.size, model.predicted
     return Seen(
         np.empty((arms, groups, measures)),
         np.empty((arms, groups, measures)),
@@ -179,9 +199,9 @@ def new_view(arms: int, groups: int, measures: int, limits: int) -> Seen:
         np.empty((arms, limits)),
         np.empty((arms, limits)),
         np.empty((arms, limits)),
-        np.zeros(groups),
-        np.zeros(groups),
-        np.zeros(groups),
+        np.zeros((predictions, groups)),
+        np.zeros((predictions, groups)),
+        np.zeros((groups, predictions, predictions)),
     )
 
 

@@ -27,14 +27,21 @@ from fairtrial.subpopulations._kernels.planning import rescale
 
 @kernel
 def fluid_start(
-    model: Model, means: Floats, covariances: Floats, leader: int, totals: Floats, steps: int
+    model: Model,
+    means: Floats,
+    covariances: Floats,
+    explained: Floats,
+    leader: int,
+    totals: Floats,
+    steps: int,
 ) -> Floats:
     """Return the best shares found by the fluid recursion of the balanced rule.
 
-    `leader`: the answer, K for "none". `totals`: the sums of the shares, of all together (one
-    entry) or of every group.
+    `explained`: the covariances that predictions explain, by group, shape (L, P, P). `leader`: the
+    answer, K for "none". `totals`: the sums of the shares, of all together (one entry) or of every
+    group.
     """
-    programmes, work = _open(model, means, covariances, leader)
+    programmes, work = _open(model, means, covariances, explained, leader)
     shares = np.ones(model.costs.shape)
     pulls = np.empty(shares.shape)
     gradient = np.empty(shares.shape)
@@ -60,10 +67,16 @@ def fluid_start(
 
 @kernel
 def cuts_at(
-    model: Model, means: Floats, covariances: Floats, leader: int, shares: Floats, factor: float
+    model: Model,
+    means: Floats,
+    covariances: Floats,
+    explained: Floats,
+    leader: int,
+    shares: Floats,
+    factor: float,
 ) -> tuple[float, Floats]:
     """Return F at the shares, and the gradients of all items with values up to `factor` times F."""
-    programmes, work = _open(model, means, covariances, leader)
+    programmes, work = _open(model, means, covariances, explained, leader)
     pulls = np.empty(shares.shape)
     divide(pulls, shares, model.costs)
     values = np.empty(work.multipliers.shape[0])
@@ -78,15 +91,16 @@ def cuts_at(
 
 
 @kernel
-def _open(model: Model, means: Floats, covariances: Floats, leader: int) -> tuple[Programmes, Work]:
+def _open(
+    model: Model, means: Floats, covariances: Floats, explained: Floats, leader: int
+) -> tuple[Programmes, Work]:
     """Return the programmes of a leader at these means."""
-    arms, groups, measures = means.shape
-    limits = model.signs.size
-    seen = new_view(arms, groups, measures, limits)
+    seen = new_view(model)
     seen.means[:, :, :] = means
     seen.lowest[:, :, :] = means
     seen.highest[:, :, :] = means
     seen.covariances[:, :, :, :] = covariances
+    seen.explained[:, :, :] = explained
     derive(model, seen, seen)
     programmes = new_programmes(model)
     fill_programmes(model, seen, leader, seen.short, programmes)

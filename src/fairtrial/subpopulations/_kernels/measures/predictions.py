@@ -1,25 +1,32 @@
-"""What a prediction that is known before the arm adds to estimates, plans and bets.
+"""What predictions that are known before the arm add to estimates, plans and bets.
 
-Within a group all arms have the same mean prediction, whatever it is. A bet may therefore subtract
-any combination of predictions whose weights sum to zero over the pulls of a group; if that mean is
-known, any combination of their distances from it. What is left of the rewards varies less, and
-their means in the bet stay the same. Proof: docs/explanation/predictions.md.
+Each is a prediction of one measure of a pull. Within a group all arms have the same mean
+prediction, whatever it is. A bet may therefore subtract any combination of predictions whose
+weights sum to zero over the pulls of a group; if that mean is known, any combination of their
+distances from it. What is left of the measures varies less, and their means in the bet stay the
+same. Proof: docs/explanation/predictions.md.
 """
 
 import math
 
 from fairtrial.confidence.block_betting.planned_end import target_of
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, unchecked
+from fairtrial.core.compilation import inlined, kernel, unchecked
 from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
-from fairtrial.subpopulations._kernels.measures.model import Floats, Model, Seen
+from fairtrial.subpopulations._kernels.measures.model import (
+    Floats,
+    Model,
+    Seen,
+    measure_of,
+    outcomes_of,
+    prediction_of,
+)
 from fairtrial.subpopulations._kernels.measures.state import (
     CONTROL,
     EXPECTED,
     LOST,
     LOST_GUESS,
     LOST_SQUARED,
-    MEAN,
     OFF,
     OFF_SQUARED,
     OTHER,
@@ -39,6 +46,9 @@ _SHRINKAGE = 0.02
 _CONSTANT = 1e-9
 """Predictions whose variance is a smaller share of the squared range count as constant."""
 
+LARGEST_CORRELATION = 0.999
+"""Largest estimated correlation that is used; data cannot support larger ones."""
+
 _RELIEF = 0.5
 """Part of the largest loss of a pull that counts for stakes: adjusted bets may risk twice as much
 as others, because the range limits them long before ruin does."""
@@ -49,78 +59,146 @@ as others, because the range limits them long before ruin does."""
 
 @inlined
 def fit_predictions(model: Model, state: State, seen: Seen) -> None:
-    """Fill the slope, the mean prediction and the explained variance of every group."""
-    arms, groups = state.pulls.shape
-    at = model.objective.size - 1
-    width = model.high[at] - model.low[at]
+    """Fill the slopes, the mean predictions and what they explain in every group."""
+    groups = state.pulls.shape[1]
     for group in range(groups):
-        number = total = both = spread = 0.0
-        for k in range(arms):
-            count = state.counts[k, group, at, at]
-            if count == 0.0:
-                continue
-            mean = state.sums[k, group, at] / count
+        for p in range(model.predicted):
+            _fit_prediction(model, state, seen, p, group)
+        for p in range(model.predicted):
+            for q in range(p):
+                both = _explained_by_both(model, state, seen, p, q, group)
+                seen.explained[group, p, q] = seen.explained[group, q, p] = both
+
+
+@inlined
+def _fit_prediction(model: Model, state: State, seen: Seen, p: int, group: int) -> None:
+    """Fill the slope on a prediction in a group, its mean, and the variance that it explains."""
+    at, m = outcomes_of(model) + p, measure_of(model, p)
+    width = model.high[at] - model.low[at]
+    number = total = both = spread = 0.0
+    for k in range(state.pulls.shape[0]):
+        count = state.counts[k, group, at, at]
+        if count == 0.0:
+            continue
+        mean = state.sums[k, group, at] / count
+        number += count
+        total += state.sums[k, group, at]
+        both += _shared(state, k, group, m, at)
+        spread += state.products[k, group, at, at] - count * square(mean)
+    slope = 0.0
+    if spread > _CONSTANT * number * square(width):
+        slope = both / (spread + _SHRINKAGE * square(width))
+        if not math.isnan(model.slopes[p]):
+            slope = model.slopes[p]
+    middle = 0.5 * (model.low[at] + model.high[at])
+    seen.slopes[p, group] = slope
+    seen.expected[p, group] = total / number if number > 0.0 else middle
+    seen.explained[group, p, p] = square(slope) * spread / max(1.0, number)
+    if _is_known(model, p, group):
+        # Nothing of it has to be estimated.
+        seen.expected[p, group] = model.known_means[p, group]
+        seen.explained[group, p, p] = 0.0
+
+
+@inlined
+def _explained_by_both(model: Model, state: State, seen: Seen, p: int, q: int, group: int) -> float:
+    """Return the covariance of two predictions times their slopes, within the arms of a group."""
+    first, second = outcomes_of(model) + p, outcomes_of(model) + q
+    number = total = 0.0
+    for k in range(state.pulls.shape[0]):
+        count = state.counts[k, group, first, second]
+        if count > 0.0:
+            means = state.sums[k, group, first] / state.counts[k, group, first, first]
+            means *= state.sums[k, group, second] / state.counts[k, group, second, second]
             number += count
-            total += state.sums[k, group, at]
-            both += _shared(state, k, group, at)
-            spread += state.products[k, group, at, at] - count * square(mean)
-        slope = 0.0
-        if spread > _CONSTANT * number * square(width):
-            slope = both / (spread + _SHRINKAGE * square(width))
-            if not math.isnan(model.slope):
-                slope = model.slope
-        seen.slopes[group] = slope
-        middle = 0.5 * (model.low[at] + model.high[at])
-        seen.expected[group] = total / number if number > 0.0 else middle
-        seen.explained[group] = square(slope) * spread / max(1.0, number)
-        if _is_known(model, group):
-            # Nothing of it has to be estimated.
-            seen.expected[group], seen.explained[group] = model.known_means[group], 0.0
+            total += state.products[k, group, first, second] - count * means
+    both = seen.slopes[p, group] * seen.slopes[q, group] * total / max(1.0, number)
+    most = math.sqrt(seen.explained[group, p, p] * seen.explained[group, q, q])
+    return min(max(both, -most), most)
 
 
 @inlined
-def _is_known(model: Model, group: int) -> bool:
-    """Return whether the mean prediction of a group is stated."""
-    return not math.isnan(model.known_means[group])
+def _is_known(model: Model, p: int, group: int) -> bool:
+    """Return whether the mean of a prediction is stated for a group."""
+    return not math.isnan(model.known_means[p, group])
 
 
 @inlined
-def _shared(state: State, k: int, group: int, at: int) -> float:
-    """Return the sum of products of the deviations of rewards and predictions from their means."""
-    count = max(1.0, state.counts[k, group, 0, 0])
-    mean = state.sums[k, group, 0] / count
-    return state.products[k, group, 0, at] - mean * state.sums[k, group, at]
+def _shared(state: State, k: int, group: int, m: int, at: int) -> float:
+    """Return the sum of products of the deviations of a measure and its prediction from means."""
+    count = max(1.0, state.counts[k, group, m, m])
+    mean = state.sums[k, group, m] / count
+    return state.products[k, group, m, at] - mean * state.sums[k, group, at]
 
 
 @inlined
 def adjust_estimates(model: Model, state: State, seen: Seen) -> None:
-    """Replace means and variances of rewards by those of rewards minus their predictions.
+    """Replace means and covariances of measures by those of measures minus their predictions.
 
-    Nothing else of the prediction is left in the estimates: plans and directions then are those of
-    one measure.
+    Nothing else of the predictions is left in the estimates: plans and directions then are those of
+    the measures.
     """
     fit_predictions(model, state, seen)
     arms, groups = state.pulls.shape
-    at = model.objective.size - 1
-    width = model.high[0] - model.low[0]
     for k in range(arms):
         for group in range(groups):
-            count, known = state.counts[k, group, 0, 0], state.counts[k, group, at, at]
-            slope = seen.slopes[group]
-            spread = 0.0
-            if known > 0.0:
-                off = state.sums[k, group, at] - known * seen.expected[group]
-                mean = seen.means[k, group, 0] - slope * off / count
-                seen.means[k, group, 0] = min(max(mean, model.low[0]), model.high[0])
-                spread = state.products[k, group, at, at]
-                spread -= square(state.sums[k, group, at]) / known
-                spread = square(slope) * spread - 2.0 * slope * _shared(state, k, group, at)
-            spread += state.products[k, group, 0, 0]
-            spread -= square(state.sums[k, group, 0]) / max(count, 1e-300)
-            spread = max(0.0, spread) + PRIOR_PULLS * square(width) / 4.0
-            seen.covariances[k, group, 0, 0] = spread / (count + PRIOR_PULLS)
-            for m in range(at + 1):
-                seen.covariances[k, group, m, at] = seen.covariances[k, group, at, m] = 0.0
+            for m in range(outcomes_of(model)):
+                for other in range(m):
+                    _adjust_pair(model, seen, k, group, m, other)
+            for p in range(model.predicted):
+                _adjust_measure(model, state, seen, k, group, p)
+            for m in range(outcomes_of(model)):
+                for other in range(m):
+                    _limit_correlation(seen, k, group, m, other)
+            for at in range(outcomes_of(model), model.objective.size):
+                for m in range(model.objective.size):
+                    seen.covariances[k, group, m, at] = seen.covariances[k, group, at, m] = 0.0
+
+
+@inlined
+def _adjust_pair(model: Model, seen: Seen, k: int, group: int, m: int, other: int) -> None:
+    """Replace the covariance of two measures by that of what their predictions leave."""
+    p, q = prediction_of(model, m), prediction_of(model, other)
+    at, other_at = outcomes_of(model) + p, outcomes_of(model) + q
+    known = seen.covariances[k, group]
+    found = known[m, other]
+    if p >= 0:
+        found -= seen.slopes[p, group] * known[at, other]
+    if q >= 0:
+        found -= seen.slopes[q, group] * known[m, other_at]
+    if p >= 0 and q >= 0:
+        found += seen.slopes[p, group] * seen.slopes[q, group] * known[at, other_at]
+    known[m, other] = known[other, m] = found
+
+
+@inlined
+def _adjust_measure(model: Model, state: State, seen: Seen, k: int, group: int, p: int) -> None:
+    """Replace mean and variance of a predicted measure by those of what its prediction leaves."""
+    at, m = outcomes_of(model) + p, measure_of(model, p)
+    width = model.high[m] - model.low[m]
+    count, known = state.counts[k, group, m, m], state.counts[k, group, at, at]
+    slope = seen.slopes[p, group]
+    spread = 0.0
+    if known > 0.0:
+        off = state.sums[k, group, at] - known * seen.expected[p, group]
+        mean = seen.means[k, group, m] - slope * off / count
+        seen.means[k, group, m] = min(max(mean, model.low[m]), model.high[m])
+        spread = state.products[k, group, at, at]
+        spread -= square(state.sums[k, group, at]) / known
+        spread = square(slope) * spread - 2.0 * slope * _shared(state, k, group, m, at)
+    spread += state.products[k, group, m, m]
+    spread -= square(state.sums[k, group, m]) / max(count, 1e-300)
+    spread = max(0.0, spread) + PRIOR_PULLS * square(width) / 4.0
+    seen.covariances[k, group, m, m] = spread / (count + PRIOR_PULLS)
+
+
+@inlined
+def _limit_correlation(seen: Seen, k: int, group: int, m: int, other: int) -> None:
+    """Keep an adjusted covariance within what data can support."""
+    own = seen.covariances[k, group, m, m] * seen.covariances[k, group, other, other]
+    most = LARGEST_CORRELATION * math.sqrt(max(0.0, own))
+    found = min(max(seen.covariances[k, group, m, other], -most), most)
+    seen.covariances[k, group, m, other] = seen.covariances[k, group, other, m] = found
 
 
 # ------------------------------------------------------------------------------ freezing
@@ -128,26 +206,41 @@ def adjust_estimates(model: Model, state: State, seen: Seen) -> None:
 
 @inlined
 def freeze_fit(model: Model, state: State, slot: int, seen: Seen) -> None:
-    """Freeze how a block cuts predictions, and how it guesses a reward from its prediction."""
-    at = model.objective.size - 1
-    arms, groups = state.pulls.shape
-    any_known = False
+    """Freeze how a block cuts predictions, and how it guesses an objective from them."""
+    groups = state.pulls.shape[1]
+    for p in range(model.predicted):
+        at = outcomes_of(model) + p
+        any_known = False
+        for group in range(groups):
+            any_known = any_known or _is_known(model, p, group)
+        clip = state.clip[slot, p]
+        clip[0] = max(model.low[at], state.reach[p, 0])
+        clip[1] = min(model.high[at], state.reach[p, 1])
+        # A stated mean is that of predictions which are cut to the stated range.
+        if any_known or clip[0] > clip[1]:
+            clip[0], clip[1] = model.low[at], model.high[at]
+        for group in range(groups):
+            state.fits[slot, p, group, SLOPE] = seen.slopes[p, group]
+            state.fits[slot, p, group, EXPECTED] = seen.expected[p, group]
     for group in range(groups):
-        any_known = any_known or _is_known(model, group)
-    state.clip[slot, 0] = max(model.low[at], state.reach[0])
-    state.clip[slot, 1] = min(model.high[at], state.reach[1])
-    # A stated mean is that of predictions which are cut to the stated range.
-    if any_known or state.clip[slot, 0] > state.clip[slot, 1]:
-        state.clip[slot, 0], state.clip[slot, 1] = model.low[at], model.high[at]
-    for group in range(groups):
-        total = number = 0.0
-        for k in range(arms):
-            total += state.counts[k, group, 0, 0] * seen.means[k, group, 0]
-            number += state.counts[k, group, 0, 0]
-        middle = 0.5 * (model.low[0] + model.high[0])
-        state.guess[slot, group, MEAN] = total / number if number > 0.0 else middle
-        state.guess[slot, group, SLOPE] = seen.slopes[group]
-        state.guess[slot, group, EXPECTED] = seen.expected[group]
+        state.guess[slot, group] = 0.0
+        for m in range(outcomes_of(model)):
+            total = number = 0.0
+            for k in range(state.pulls.shape[0]):
+                total += state.counts[k, group, m, m] * seen.means[k, group, m]
+                number += state.counts[k, group, m, m]
+            middle = 0.5 * (model.low[m] + model.high[m])
+            mean = total / number if number > 0.0 else middle
+            state.guess[slot, group] += model.objective[m] * mean
+
+
+@kernel
+def guess_without_results(model: Model, state: State) -> None:
+    """Guess the middle of each range until there are results."""
+    middle = 0.0
+    for m in range(outcomes_of(model)):
+        middle += model.objective[m] * 0.5 * (model.low[m] + model.high[m])
+    state.guess[:] = middle
 
 
 @unchecked
@@ -160,54 +253,84 @@ def add_predictions(
     seen: Seen,
     planned: Floats,
     losses: Floats,
+    scratch: Floats,
 ) -> tuple[float, float, float]:
-    """Freeze the weights of predictions in a bet, whose weights of rewards are frozen.
+    """Freeze the weights of predictions in a bet, whose weights of measures are frozen.
 
-    In every group, the weights of predictions sum to zero over the pulls of the block, unless the
-    mean prediction is known. They are the ones that leave the least variance.
+    In every group, the weights of a prediction sum to zero over the pulls of the block, unless its
+    mean is known. They are the ones that leave the least variance.
 
     Parameters
     ----------
     losses : array of shape (roles, L)
-        The most that the reward of one pull can lose.
+        The most that the measures of one pull can lose.
+    scratch : array of shape (M,)
+        Work space.
 
     Returns
     -------
     block, earlier, ruin : float
         What the predictions add to the variance of the block's effect and of its estimate so far,
-        and the most that one pull can lose, with its prediction.
+        and the most that one pull can lose, with its predictions.
     """
     arms, groups = planned.shape
-    at = model.objective.size - 1
+    first, number = outcomes_of(model), model.predicted
     coefficients, centres = state.coefficients[slot, bet], state.centres[slot, bet]
-    low, high = state.clip[slot, 0], state.clip[slot, 1]
+    # There are at most as many predictions as other measures.
+    sums, so_far = scratch[:number], scratch[number : 2 * number]
     block = earlier = ruin = 0.0
     adjusts = False
     for group in range(groups):
-        pulls = weight = known = 0.0
+        pulls = 0.0
         for k in range(arms):
-            role = _role(model, state, slot, bet, k, rival)
             pulls += planned[k, group]
-            known += state.counts[k, group, at, at]
-            weight += planned[k, group] * coefficients[role, group, 0]
-        slope, expected = seen.slopes[group], seen.expected[group]
         if pulls == 0.0:
             continue
-        mean = 0.0 if _is_known(model, group) else weight / pulls
-        adjusts = adjusts or slope != 0.0
-        for role in range(coefficients.shape[0]):
-            coefficients[role, group, at] = slope * (mean - coefficients[role, group, 0])
-            centres[role, group, at] = expected
+        for p in range(number):
+            at, m = first + p, measure_of(model, p)
+            weight = known = 0.0
+            for k in range(arms):
+                role = _role(model, state, slot, bet, k, rival)
+                known += state.counts[k, group, at, at]
+                weight += planned[k, group] * coefficients[role, group, m]
+            slope = seen.slopes[p, group]
+            mean = 0.0 if _is_known(model, p, group) else weight / pulls
+            adjusts = adjusts or slope != 0.0
+            for role in range(coefficients.shape[0]):
+                coefficients[role, group, at] = slope * (mean - coefficients[role, group, m])
+                centres[role, group, at] = seen.expected[p, group]
+            sums[p] = weight
+            so_far[p] = weight / math.sqrt(known) if known > 0.0 else 0.0
         for k in range(arms):
             if planned[k, group] > 0.0:
                 role = _role(model, state, slot, bet, k, rival)
-                weight_of_one = coefficients[role, group, at]
-                most = weight_of_one * (expected - (low if weight_of_one > 0.0 else high))
-                ruin = max(ruin, losses[role, group] + most)
-        block += seen.explained[group] * square(weight) / pulls
-        if known > 0.0:
-            earlier += seen.explained[group] * square(weight) / known
+                lost = _most_lost(model, state, slot, bet, role, group)
+                ruin = max(ruin, losses[role, group] + lost)
+        block += _variance_of(seen, group, sums) / pulls
+        earlier += _variance_of(seen, group, so_far)
     return block, earlier, (_RELIEF * ruin if adjusts else ruin)
+
+
+@inlined
+def _most_lost(model: Model, state: State, slot: int, bet: int, role: int, group: int) -> float:
+    """Return the most that the predictions of one pull can lose in a bet."""
+    found = 0.0
+    for p in range(model.predicted):
+        at = outcomes_of(model) + p
+        weight = state.coefficients[slot, bet, role, group, at]
+        end = state.clip[slot, p, 0] if weight > 0.0 else state.clip[slot, p, 1]
+        found += weight * (state.centres[slot, bet, role, group, at] - end)
+    return found
+
+
+@inlined
+def _variance_of(seen: Seen, group: int, weights: Floats) -> float:
+    """Return the variance that predictions of a group explain of a sum of measures."""
+    found = 0.0
+    for p in range(weights.size):
+        for q in range(weights.size):
+            found += seen.explained[group, p, q] * (weights[p] * weights[q])
+    return max(0.0, found)
 
 
 @inlined
@@ -224,9 +347,11 @@ def _role(model: Model, state: State, slot: int, bet: int, arm: int, rival: int)
 
 
 @inlined
-def prediction_in_bet(state: State, slot: int, value: float, weight: float, centre: float) -> float:
+def prediction_in_bet(
+    state: State, slot: int, p: int, value: float, weight: float, centre: float
+) -> float:
     """Return a prediction as a bet counts it: cut to the range that was frozen for the block."""
-    low, high = state.clip[slot, 0], state.clip[slot, 1]
+    low, high = state.clip[slot, p, 0], state.clip[slot, p, 1]
     if value == MISSING:
         return centre
     if math.isnan(value):
@@ -238,31 +363,55 @@ def prediction_in_bet(state: State, slot: int, value: float, weight: float, cent
 def add_adjusted(
     model: Model, state: State, slot: int, cell: int, values: Floats, sign: float
 ) -> None:
-    """Add a pull's reward minus its guess to the sums of its block; NaN is a lost reward.
+    """Add a pull's objective minus its guess to the sums of its block; NaN is a lost objective.
 
     The guess of a pull that was never made is unknown.
     """
-    group = cell % state.pulls.shape[1]
-    frozen, sums = state.guess[slot, group], state.adjusted[slot, cell]
-    reward, prediction = values[0], values[values.size - 1]
-    if math.isnan(prediction):
+    sums = state.adjusted[slot, cell]
+    guess = _guess_of(model, state, slot, cell % state.pulls.shape[1], values)
+    if math.isnan(guess):
         return
-    guess = frozen[MEAN]
-    if prediction != MISSING:
-        own = min(max(prediction, state.clip[slot, 0]), state.clip[slot, 1])
-        guess += frozen[SLOPE] * (own - frozen[EXPECTED])
-    guess = min(max(guess, model.low[0]), model.high[0])
-    if math.isnan(reward):
+    score = objective_of(model, values)
+    if math.isnan(score):
         sums[LOST] += sign
         sums[LOST_GUESS] += sign * guess
         sums[LOST_SQUARED] += sign * square(guess)
     else:
-        sums[OFF] += sign * (reward - guess)
-        sums[OFF_SQUARED] += sign * square(reward - guess)
+        sums[OFF] += sign * (score - guess)
+        sums[OFF_SQUARED] += sign * square(score - guess)
 
 
 @inlined
-def note_reach(state: State, prediction: float) -> None:
-    """Note how far predictions reach."""
-    state.reach[0] = min(state.reach[0], prediction)
-    state.reach[1] = max(state.reach[1], prediction)
+def _guess_of(model: Model, state: State, slot: int, group: int, values: Floats) -> float:
+    """Return the guess of a pull's objective from its predictions, within the objective's range."""
+    guess, low, high = state.guess[slot, group], 0.0, 0.0
+    for p in range(model.predicted):
+        value = values[outcomes_of(model) + p]
+        if value != MISSING:
+            own = min(max(value, state.clip[slot, p, 0]), state.clip[slot, p, 1])
+            off = state.fits[slot, p, group, SLOPE] * (own - state.fits[slot, p, group, EXPECTED])
+            guess += model.objective[measure_of(model, p)] * (
+                off if not math.isnan(value) else value
+            )
+    for m in range(outcomes_of(model)):
+        weight = model.objective[m]
+        low += weight * (model.low[m] if weight > 0.0 else model.high[m])
+        high += weight * (model.high[m] if weight > 0.0 else model.low[m])
+    return guess if math.isnan(guess) else min(max(guess, low), high)
+
+
+@inlined
+def objective_of(model: Model, values: Floats) -> float:
+    """Return the objective of a pull; NaN if a measure of it is unknown."""
+    score = 0.0
+    for m in range(values.size):
+        if model.objective[m] != 0.0:
+            score += model.objective[m] * values[m]
+    return score
+
+
+@inlined
+def note_reach(state: State, p: int, prediction: float) -> None:
+    """Note how far a prediction reaches."""
+    state.reach[p, 0] = min(state.reach[p, 0], prediction)
+    state.reach[p, 1] = max(state.reach[p, 1], prediction)

@@ -15,8 +15,8 @@ TARGET, RIVAL, CONTROL, OTHER = 0, 1, 2, 3
 also the target or the rival has the role of that one. Arms whose rewards a bet does not use have
 the last role; it exists only with predictions, because their predictions count."""
 
-MEAN, SLOPE, EXPECTED = 0, 1, 2
-"""What is frozen to guess a reward from its prediction; see `State.guess`."""
+SLOPE, EXPECTED = 0, 1
+"""What is frozen to guess a measure from its prediction; see `State.fits`."""
 
 OFF, OFF_SQUARED, LOST, LOST_GUESS, LOST_SQUARED = 0, 1, 2, 3, 4
 """Sums over the pulls of a block, in the order of `GuessedResults`; see `State.adjusted`."""
@@ -40,7 +40,7 @@ class State(NamedTuple):
     known; its other values are added to its block whenever they come. Data on a pair of measures
     are from pulls that gave both.
 
-    The last four arrays exist only with predictions: ``roles//4`` is then 1, else 0.
+    The last five arrays exist only with predictions: ``roles//4`` is then 1, else 0.
     """
 
     counts: Annotated[Floats, "arms groups measures measures"]  # values of each, and of each pair
@@ -74,10 +74,11 @@ class State(NamedTuple):
     settled_noise: Annotated[Floats, f"actions*directions {NUMBERED_COLUMNS}"]
     in_noise: Annotated[Integers, "directions"]  # number of first blocks in `settled_noise`
     noise: Annotated[Floats, f"slots actions*directions {NUMBERED_COLUMNS}"]
-    reach: Annotated[Floats, "roles//4*2"]  # smallest and largest prediction so far
-    clip: Annotated[Floats, "slots roles//4*2"]  # the range to which a block's predictions are cut
-    guess: Annotated[Floats, "slots roles//4*groups 3"]  # by `MEAN`, `SLOPE` and `EXPECTED`
-    adjusted: Annotated[Floats, "slots roles//4*actions 5"]  # rewards minus their guesses
+    reach: Annotated[Floats, "predictions 2"]  # smallest and largest of each so far
+    clip: Annotated[Floats, "slots predictions 2"]  # the ranges to which those of a block are cut
+    fits: Annotated[Floats, "slots predictions groups 2"]  # by `SLOPE` and `EXPECTED`
+    guess: Annotated[Floats, "slots roles//4*groups"]  # of an objective with mean predictions
+    adjusted: Annotated[Floats, "slots roles//4*actions 5"]  # objectives minus their guesses
 
 
 CONSTANTS = Layout(Constants)

@@ -26,11 +26,11 @@ from fairtrial.subpopulations._kernels.measures.model import (
     is_relative,
     part_in_limit,
 )
-from fairtrial.subpopulations._kernels.measures.predictions import adjust_estimates
+from fairtrial.subpopulations._kernels.measures.predictions import (
+    LARGEST_CORRELATION,
+    adjust_estimates,
+)
 from fairtrial.subpopulations._kernels.measures.state import State
-
-_LARGEST_CORRELATION = 0.999
-"""Largest estimated correlation that is used; data cannot support larger ones."""
 
 
 @inlined
@@ -77,7 +77,7 @@ def _estimate_covariances(model: Model, state: State, seen: Seen, k: int, group:
     for m in range(measures):
         for other in range(m):
             own = seen.covariances[k, group, m, m] * seen.covariances[k, group, other, other]
-            most = _LARGEST_CORRELATION * math.sqrt(max(0.0, own))
+            most = LARGEST_CORRELATION * math.sqrt(max(0.0, own))
             found = min(max(seen.covariances[k, group, m, other], -most), most)
             seen.covariances[k, group, m, other] = seen.covariances[k, group, other, m] = found
 
@@ -206,8 +206,11 @@ def doubt(model: Model, state: State, leader: int, seen: Seen, moved: Seen) -> b
     """Fill the next plan's estimates, with doubts as in `doubt.py`; return whether they differ."""
     arms, groups, measures = seen.means.shape
     for group in range(groups):
-        moved.slopes[group], moved.expected[group] = seen.slopes[group], seen.expected[group]
-        moved.explained[group] = seen.explained[group]
+        for p in range(model.predicted):
+            moved.slopes[p, group] = seen.slopes[p, group]
+            moved.expected[p, group] = seen.expected[p, group]
+            for q in range(model.predicted):
+                moved.explained[group, p, q] = seen.explained[group, p, q]
     for k in range(arms):
         for group in range(groups):
             for m in range(measures):
