@@ -91,6 +91,14 @@ def create(config: Path, as_json: bool) -> None:
     "--group", help="Group of the person or unit that has arrived; the policy chooses the arm."
 )
 @click.option(
+    "--prediction",
+    "predictions",
+    multiple=True,
+    metavar="VALUE",
+    help="If the problem has a prediction: what was known of this unit before its arm; "
+    "MEASURE=VALUE for each if several measures are predicted.",
+)
+@click.option(
     "--participant",
     metavar="NUMBER",
     help="Number of the participant, in the form that the study was created with.",
@@ -104,8 +112,8 @@ def create(config: Path, as_json: bool) -> None:
     "--units",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Ask for every unit in a file: a table with the column unit (and group, if it says whose "
-    "group is which), or a text with one unit in each line.",
+    help="Ask for every unit in a file: a table with the column unit (and group and prediction, if "
+    "it says them), or a text with one unit in each line.",
 )
 @table_option
 @force_option
@@ -122,6 +130,7 @@ def ask(
     study: str,
     number: int,
     group: str | None,
+    predictions: tuple[str, ...],
     participant: str | None,
     unit: str | None,
     units: Path | None,
@@ -142,11 +151,13 @@ def ask(
     with open_study(study, storage) as opened:
         details: dict[str, Any] = {"worker": worker, "lease": lease}
         if units is not None:
-            if number != 1 or unit is not None or participant is not None:
-                raise click.UsageError("--units goes with neither -n, --unit nor --participant")
+            if number != 1 or unit is not None or participant is not None or predictions:
+                others = "-n, --unit, --participant nor --prediction"
+                raise click.UsageError(f"--units goes with neither {others}")
             _ask_for_all(opened, _listed(opened.problem, units, group), details, table, as_json)
             return
-        details |= {"participant": participant, **_context(opened.problem, group)}
+        known = _prediction(opened.problem, predictions)
+        details |= {"participant": participant, **_context(opened.problem, group, known)}
         pulls = opened.ask(number, unit=unit, **details)
         # A single ask gives the reason why there is none.
         pulls = pulls or [opened.ask(unit=unit, **details)]
@@ -160,20 +171,34 @@ def ask(
 
 def _listed(problem: Problem, path: Path, group: str | None) -> list[ListedUnit]:
     """Return the units in a file; all are in the group that is given, if any."""
-    found = read_units(path)
+    found = read_units(path, _many_predicted(problem))
     if group is not None and found[0].group is not None:
         raise click.UsageError("--group must be left out if the table has the column group")
     listed = [one if group is None else one._replace(group=group) for one in found]
     for one in listed:
         _require_group(problem, one)
+        _require_prediction(problem, one)
     return listed
+
+
+def _require_prediction(problem: Problem, one: ListedUnit) -> None:
+    """Refuse a prediction that the problem does not take before anything is asked for."""
+    stated = getattr(problem, "prediction", None)
+    if stated is None:
+        return
+    try:
+        stated.check(one.prediction)
+    except InvalidArgument as error:
+        raise InvalidArgument(
+            f"--units, {one.where}: {error.name}", error.accepted, error.given
+        ) from None
 
 
 def _require_group(problem: Problem, one: ListedUnit) -> None:
     """Refuse a group that the problem does not have before anything is asked for."""
+    _context(problem, one.group, one.prediction)
     if one.group is None:
         return
-    _context(problem, one.group)
     known = list(dict.fromkeys(str(labels["group"]) for labels in problem.action_labels))
     if one.group not in known:
         raise InvalidArgument(
@@ -192,7 +217,8 @@ def _ask_for_all(
     pulls: list[StudyPull] = []
     for one in listed:
         try:
-            pull = opened.ask(unit=one.name, **details, **_context(opened.problem, one.group))
+            context = _context(opened.problem, one.group, one.prediction)
+            pull = opened.ask(unit=one.name, **details, **context)
         except (ExperimentFinished, NothingToAsk) as error:
             if not pulls:
                 raise
@@ -469,12 +495,34 @@ def check_table(table: Path | None, force: bool) -> None:
         raise click.UsageError(f"{table.parent} is not a folder")
 
 
-def _context(problem: Problem, group: str | None) -> dict[str, Any]:
-    if group is None:
-        return {}
-    if "group" not in problem.action_labels[0]:
+def _context(problem: Problem, group: str | None, prediction: Any = None) -> dict[str, Any]:
+    if group is not None and "group" not in problem.action_labels[0]:
         raise InvalidArgument("--group", "must be left out: the problem has no groups", group)
-    return {"group": group}
+    if prediction is not None and not getattr(problem, "predictions", {}):
+        accepted = "must be left out: the problem has no prediction"
+        raise InvalidArgument("prediction", accepted, prediction)
+    given = {"group": group, "prediction": prediction}
+    return {name: own for name, own in given.items() if own is not None}
+
+
+def _many_predicted(problem: Problem) -> list[str]:
+    """Return the measures that are predicted, if there are several."""
+    names = list(getattr(problem, "predictions", {}))
+    return names if len(names) > 1 else []
+
+
+def _prediction(problem: Problem, values: tuple[str, ...]) -> Any:
+    """Return the prediction of a unit, or those of its measures; None if none is given."""
+    names = list(getattr(problem, "predictions", {}))
+    if not values:
+        return None
+    if len(values) == 1 and not (problem.measures and "=" in values[0]):
+        return _number("--prediction", values[0])
+    given = dict(_field_and_value(text, names) for text in values)
+    if len(given) != len(values) or not set(given) <= set(names):
+        wanted = " ".join(f"--prediction {name}=VALUE" for name in names)
+        raise click.UsageError(f"give each prediction once: {wanted}; got {' '.join(values)}")
+    return given
 
 
 def _table_path(given: str) -> Path:
