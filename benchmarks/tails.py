@@ -49,7 +49,7 @@ class AtTheEstimates(BlockBetting):
     def _rules_of(self, problem: Problem):  # type: ignore[no-untyped-def]
         rules = super()._rules_of(problem)
         start = 10.0 if rules.bounded else 5.0
-        return rules._replace(doubts=False, precision=1.0, start=start, touch=2.0)
+        return rules._replace(doubts=False, start=start, touch=2.0)
 
 
 def run(*, quick: bool) -> None:

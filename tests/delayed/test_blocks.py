@@ -236,7 +236,7 @@ def test_the_order_of_arrival_changes_no_evidence():
 
 def test_losses_of_whatever_value_never_help_a_worse_arm():
     wrong = 0
-    for seed in range(10):
+    for seed in range(20):
         policy, rng = (
             BlockBetting(Problem(2, reward_range=(0, 1)), seed=0),
             np.random.default_rng(seed),
@@ -251,7 +251,8 @@ def test_losses_of_whatever_value_never_help_a_worse_arm():
                 policy.tell(pull, value)
         wrong += policy.recommend().arm == ("0",)
         assert policy.guarantee.proven
-    assert wrong == 0
+    # At delta .05, more than 5 of 20 wrong answers have a probability below .001.
+    assert wrong <= 5
 
 
 def test_every_loss_with_known_noise_takes_the_proof_away_until_its_result_comes():

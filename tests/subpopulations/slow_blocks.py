@@ -25,8 +25,10 @@ GAMMA = 0.03
 GAMMA_TO_NEAR_END = 0.01
 NEAR_END = 5_000
 SMALLEST_SHARE_BLOCK = 2
-STEPS = 150
+STEPS = 300
 PRECISION = 0.9
+REACH, NARROWING = 0.6, 40
+FIRST_GAIN, SLOWING = 0.16, 25
 DOUBT = math.sqrt(2.0)
 NEGLECT = 1.5
 TAU = 0.5
@@ -882,26 +884,29 @@ class SlowBlocks:
         spending = {c: (0.7 * self.share[c] + 0.3 / len(parts)) * (c in parts) for c in cells}
         total = math.fsum(spending.values())
         spending = {c: x / total for c, x in spending.items()}
-        best, best_seen = spending, -math.inf
+        best, best_seen, bound = spending, -math.inf, math.inf
         prices: dict[Cell, float] = {}
         for step in range(STEPS):
             draws = {c: spending[c] / self.cost(c) for c in cells}
             rated = [self.evaluate(item, leader, draws) for item in useful]
             progress = [value * scale for (value, _), scale in zip(rated, scales, strict=True)]
-            weakest = progress.index(min(progress))
-            if progress[weakest] > best_seen:
-                best, best_seen = spending, progress[weakest]
-            value, coefficients = rated[weakest]
-            g = 1.0 / (8 + step)
-            worth = {c: coefficients.get(c, 0.0) / self.cost(c) for c in cells}
-            cut = {c: scales[weakest] * x for c, x in worth.items()}
-            prices = cut if not step else {c: (1 - g) * prices[c] + g * cut[c] for c in cells}
+            slowest = min(progress)
+            if slowest > best_seen:
+                best, best_seen = spending, slowest
+            reach = REACH / (1 + step / NARROWING)
+            weights = [max(0.0, 1 - (each / slowest - 1) / reach) ** 4 for each in progress]
+            worth = dict.fromkeys(cells, 0.0)
+            for weight, scale, (_, coefficients) in zip(weights, scales, rated, strict=True):
+                for c, x in coefficients.items():
+                    worth[c] += weight / math.fsum(weights) * scale * x / self.cost(c)
+            g = FIRST_GAIN / (1 + step / SLOWING)
+            prices = worth if not step else {c: (1 - g) * prices[c] + g * worth[c] for c in cells}
             # No shares make more progress than the most expensive cell's price.
-            if best_seen >= PRECISION * max(prices.values()):
+            bound = min(bound, max(worth.values()), max(prices.values()))
+            if best_seen >= PRECISION * bound:
                 break
-            moved = {c: spending[c] * ((1 - g) + g * worth[c] / value) for c in cells}
-            total = math.fsum(moved.values())
-            spending = {c: x / total for c, x in moved.items()}
+            whole = math.fsum(spending[c] * worth[c] for c in cells)
+            spending = {c: spending[c] * (1 - g + g * worth[c] / whole) for c in cells}
         return best
 
     def cheapest(self, pairs: list[Item], scales: list[float], leader: int) -> dict[Cell, float]:

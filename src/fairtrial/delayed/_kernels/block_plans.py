@@ -1,6 +1,7 @@
 """The plan of the next block: its target, the shares of the arms, and their pulls."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,8 +10,14 @@ from fairtrial.confidence.block_betting.blocks import (
     open_block,
     open_planned_block,
 )
-from fairtrial.core.compilation import inlined, kernel
-from fairtrial.delayed._kernels.block_state import Floats, Plans, Rules, State, Wealth
+from fairtrial.confidence.block_betting.plan_steps import (
+    ENOUGH,
+    MOST_STEPS,
+    move_shares,
+    weight_in_step,
+)
+from fairtrial.core.compilation import inlined, kernel, unchecked
+from fairtrial.delayed._kernels.block_state import Floats, Integers, Plans, Rules, State, Wealth
 from fairtrial.delayed._kernels.top_sets import find_places, find_target, is_live, wealth_against
 
 PRIOR_PULLS = 2.0
@@ -78,59 +85,104 @@ def error_of(plans: Plans, slot: int, j: int, b: int) -> float:
     return error + plans.spread[slot, j] / plans.earlier[slot, j]
 
 
-@kernel
+class _Pairs(NamedTuple):
+    """The pairs of arms that a plan is made for: arms `outside` and `inside` the target."""
+
+    outside: Integers
+    inside: Integers
+    ease: Floats  # squared gap per need
+    number: int
+
+
+@kernel(error_model="numpy")
 def _find_shares(rules: Rules, wealth: Wealth, plans: Plans, slot: int, shares: Floats) -> float:
     """Set the shares of pulls that settle the neediest pair soonest; return the pulls needed.
 
-    The information about a pair is gap^2 / (v_b / w_b + v_j / w_j). Each step moves the shares
-    towards the pair that would be settled last.
+    The information about a pair is gap^2 / (v_b / w_b + v_j / w_j).
     """
+    pairs = _live_pairs(rules, wealth, plans, slot)
+    if pairs.number == 0:
+        return 0.0
     spread = plans.spread[slot]
-    least = 0.3 / shares.size
+    trial = np.empty(shares.size)
     for arm in range(shares.size):
-        shares[arm] = 0.7 * shares[arm] + least
-    for step in range(rules.steps):
-        _, first, second = _weakest_pair(rules, wealth, plans, slot, shares)
-        if first < 0:
-            return 0.0
-        rate = 1.0 / (8.0 + step)
-        own = spread[first] / shares[first]
-        other = spread[second] / shares[second]
-        for arm in range(shares.size):
-            shares[arm] *= 1.0 - rate
-        shares[first] += rate * own / (own + other)
-        shares[second] += rate * other / (own + other)
-    worst, _, _ = _weakest_pair(rules, wealth, plans, slot, shares)
-    return 2.0 / worst if worst > 0.0 else math.inf
+        trial[arm] = 0.7 * shares[arm] + 0.3 / shares.size
+    progress = np.empty(pairs.number)
+    pull = np.empty(shares.size)
+    prices = np.zeros(shares.size)
+    most = -1.0
+    bound = math.inf
+    for step in range(MOST_STEPS):
+        least = _fill_progress(pairs, spread, trial, progress)
+        if least > most:
+            most = least
+            for arm in range(shares.size):
+                shares[arm] = trial[arm]
+        if least <= 0.0:
+            break
+        weights = _fill_pull(step, pairs, spread, trial, progress, least, pull)
+        bound = min(bound, move_shares(step, weights, pull, trial, prices))
+        if most >= ENOUGH * bound:
+            break
+    return 2.0 / most if most > 0.0 else math.inf
 
 
-# It allocates no memory, so it needs no reference counts.
-@kernel(error_model="numpy", _nrt=False)
-def _weakest_pair(
-    rules: Rules, wealth: Wealth, plans: Plans, slot: int, shares: Floats
-) -> tuple[float, int, int]:
-    """Return the smallest information per need of a pair, and the pair."""
-    spread = plans.spread[slot]
+@kernel(error_model="numpy")
+def _live_pairs(rules: Rules, wealth: Wealth, plans: Plans, slot: int) -> _Pairs:
+    """Return the pairs that still need evidence."""
     inside = plans.inside[slot]
-    worst = math.inf
-    first = -1
-    second = -1
-    for j in range(shares.size):
-        if inside[j] > 0.0:
-            continue
-        for b in range(shares.size):
+    most = rules.top * (inside.size - rules.top)
+    first, second = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    ease = np.empty(most)
+    number = 0
+    for j in range(inside.size):
+        for b in range(inside.size):
             if not is_live(wealth, inside, j, b):
                 continue
             gap = max(gap_of(rules, plans, slot, j, b), 0.0)
             # A gap near zero is replaced by its standard error.
             square = gap * gap + rules.kappa * error_of(plans, slot, j, b)
-            value = square / (spread[b] / shares[b] + spread[j] / shares[j])
             need = max(0.0, rules.threshold - wealth.ledgers[j, b]) + rules.cost
-            if value / need < worst:
-                worst = value / need
-                first = j
-                second = b
-    return worst, first, second
+            first[number], second[number], ease[number] = j, b, square / need
+            number += 1
+    return _Pairs(first, second, ease, number)
+
+
+@unchecked
+def _fill_progress(pairs: _Pairs, spread: Floats, trial: Floats, progress: Floats) -> float:
+    """Fill the information per need of every pair; return the least."""
+    least = math.inf
+    for i in range(pairs.number):
+        j, b = pairs.outside[i], pairs.inside[i]
+        progress[i] = pairs.ease[i] / (spread[b] / trial[b] + spread[j] / trial[j])
+        least = min(least, progress[i])
+    return least
+
+
+@unchecked
+def _fill_pull(
+    step: int,
+    pairs: _Pairs,
+    spread: Floats,
+    trial: Floats,
+    progress: Floats,
+    least: float,
+    pull: Floats,
+) -> float:
+    """Fill the weighted derivatives of the pairs' progress by the shares; return their weight."""
+    for arm in range(trial.size):
+        pull[arm] = 0.0
+    weights = 0.0
+    for i in range(pairs.number):
+        weight = weight_in_step(step, progress[i], least)
+        if weight > 0.0:
+            j, b = pairs.outside[i], pairs.inside[i]
+            own, other = spread[b] / trial[b], spread[j] / trial[j]
+            gained = weight * progress[i] / (own + other)
+            pull[b] += gained * own / trial[b]
+            pull[j] += gained * other / trial[j]
+            weights += weight
+    return weights
 
 
 @kernel

@@ -33,7 +33,6 @@ class Rules(NamedTuple):
     touch: float
     kappa: float
     cost: float
-    steps: int
     pause: float
 
 

@@ -169,7 +169,7 @@ class BlockBetting(BlockPolicy):
     """
 
     problem: Problem
-    version = 7
+    version = 8
     _compares_units = True
     environments = TimedEnvironment
     state_fields = ("_valued", "_blocks.unneeded", *BlockPolicy.state_fields)
@@ -246,7 +246,6 @@ class BlockBetting(BlockPolicy):
             touch=2.0,
             kappa=1.0,
             cost=1.5,
-            steps=150,
             pause=0.5,
         )
 

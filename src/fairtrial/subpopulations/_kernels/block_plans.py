@@ -6,6 +6,12 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.blocks import FIXED, Blocks, draw_action
 from fairtrial.confidence.block_betting.book import CLOSED, Book
+from fairtrial.confidence.block_betting.plan_steps import (
+    ENOUGH,
+    MOST_STEPS,
+    move_shares,
+    weight_in_step,
+)
 from fairtrial.confidence.block_betting.planned_end import (
     NOBODY,
     End,
@@ -309,9 +315,7 @@ def item_gradient(
 
 
 @kernel(error_model="numpy")
-def find_shares(
-    model: Model, rules: Rules, leader: int, seen: Estimates, items: Items, found: Floats
-) -> float:
+def find_shares(model: Model, leader: int, seen: Estimates, items: Items, found: Floats) -> float:
     """Find the shares of cost that (nearly) finish the neediest item soonest.
 
     Return the cost to finish. `found`: on entry the shares of the last plan, from which the search
@@ -320,13 +324,12 @@ def find_shares(
     if has_no_limits(model.limits):
         return optimal_shares(model, leader, seen.means, seen.variances, items, found)
     alternative = alternative_at(model, seen.control_means)
-    return _nearly_optimal_shares(model, rules, leader, seen, alternative, items, found)
+    return _nearly_optimal_shares(model, leader, seen, alternative, items, found)
 
 
 @kernel(error_model="numpy")
 def _nearly_optimal_shares(
     model: Model,
-    rules: Rules,
     leader: int,
     seen: Estimates,
     alternative: Alternative,
@@ -335,8 +338,8 @@ def _nearly_optimal_shares(
 ) -> float:
     """Find shares by steps from those of the last plan; return the cost to finish.
 
-    Values are concave and homogeneous, so an average of the weakest items' derivatives bounds what
-    any shares can reach. Near that bound, more steps gain nothing.
+    Values are concave and homogeneous, so an average of the items' derivatives bounds what any
+    shares can reach. Near that bound, more steps gain nothing.
     """
     means = seen.means
     arms, groups = means.shape
@@ -351,52 +354,54 @@ def _nearly_optimal_shares(
     values = np.empty(items.needs.size)
     precisions = np.empty((arms, groups))
     gradient = np.empty((arms, groups))
-    prices = np.zeros((arms, groups))
+    pull = np.empty((arms, groups))
+    prices = np.zeros(shares.size)
     most = -1.0
+    bound = math.inf
     forecast = math.inf
-    for step in range(rules.steps if items.number > 0 else 0):
+    for step in range(MOST_STEPS if items.number > 0 else 0):
         multiply(precisions, shares, per_cost)
-        weakest = _weakest_live_item(leader, means, precisions, alternative, items, lam, values)
-        progress = values[weakest] * items.urgency[weakest]
-        if progress > most:
-            most = progress
+        for i in range(items.number):
+            item = items.live[i]
+            values[item] = item_value(item, leader, means, precisions, alternative, lam)
+        least = least_progress(items, values)
+        if least > most:
+            most = least
             forecast = cost_to_finish(items, values)
             copy_into(found, shares)
-        if values[weakest] <= 0.0:
+        if least <= 0.0:
             break
-        item_gradient(weakest, leader, means, alternative, lam, gradient)
-        urgency = items.urgency[weakest]
-        bound = move_shares(step, values[weakest], urgency, gradient, per_cost, shares, prices)
-        if most >= rules.precision * bound:
+        fill(pull, 0.0)
+        weights = 0.0
+        for i in range(items.number):
+            item = items.live[i]
+            weight = weight_in_step(step, values[item] * items.urgency[item], least)
+            if weight > 0.0:
+                item_gradient(item, leader, means, alternative, lam, gradient)
+                add_pull(weight * items.urgency[item], gradient, per_cost, pull)
+                weights += weight
+        flat, at_once = shares.reshape(shares.size), pull.reshape(pull.size)
+        bound = min(bound, move_shares(step, weights, at_once, flat, prices))
+        if most >= ENOUGH * bound:
             break
     return forecast
 
 
 @unchecked
-def move_shares(
-    step: int,
-    value: float,
-    urgency: float,
-    gradient: Floats,
-    per_cost: Floats,
-    shares: Floats,
-    prices: Floats,
-) -> float:
-    """Move shares to where the weakest item gains most; return a bound for any shares.
+def least_progress(items: Items, values: Floats) -> float:
+    """Return the progress of the item that is settled last: its value times its urgency."""
+    least = math.inf
+    for i in range(items.number):
+        least = min(least, values[items.live[i]] * items.urgency[items.live[i]])
+    return least
 
-    `prices`: average of the derivatives so far; this step adds to it.
-    """
-    gain = 1.0 / (8.0 + step)
-    scale = gain / value
-    blend = 1.0 if step == 0 else gain
-    bound = 0.0
-    for k in range(shares.shape[0]):
-        for group in range(shares.shape[1]):
-            pull = gradient[k, group] * per_cost[k, group]
-            shares[k, group] *= 1.0 - gain + scale * pull
-            prices[k, group] += blend * (urgency * pull - prices[k, group])
-            bound = max(bound, prices[k, group])
-    return bound
+
+@unchecked
+def add_pull(weight: float, gradient: Floats, per_cost: Floats, pull: Floats) -> None:
+    """Add an item's derivatives by the cost spent on each cell."""
+    for k in range(pull.shape[0]):
+        for group in range(pull.shape[1]):
+            pull[k, group] += weight * gradient[k, group] * per_cost[k, group]
 
 
 @kernel
@@ -500,29 +505,6 @@ def list_items(rules: Rules, needs: Floats, present: Floats) -> Items:
             live[number] = item
             number += 1
     return Items(needs, urgency, live, number)
-
-
-# Passing this many arrays costs more than the work, so it is compiled into its caller.
-@kernel(error_model="numpy", inline="always")
-def _weakest_live_item(
-    leader: int,
-    means: Floats,
-    precisions: Floats,
-    alternative: Alternative,
-    items: Items,
-    lam: Floats,
-    values: Floats,
-) -> int:
-    """Fill the live items' values; return the item that is settled last."""
-    weakest = items.live[0]
-    least = math.inf
-    for i in range(items.number):
-        item = items.live[i]
-        values[item] = item_value(item, leader, means, precisions, alternative, lam)
-        if values[item] * items.urgency[item] < least:
-            least = values[item] * items.urgency[item]
-            weakest = item
-    return weakest
 
 
 @unchecked

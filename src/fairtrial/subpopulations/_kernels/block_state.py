@@ -17,13 +17,11 @@ class Rules(NamedTuple):
     limits and range. `threshold`: what the logarithm of an e-value has to reach, ln(1/delta), or
     ln(K/delta) if every ledger is tested `separately`, as a tolerance requires. A block has
     `growth` times the pulls so far, and at least `touch` per cell that matters. `kappa` and `cost`
-    control the plan, which takes at most `steps` steps and stops earlier if it is within the factor
-    `precision` of what any plan could reach. If `doubts` is set, the plan uses means moved by
-    `doubt`. No bets are placed while the leader's weakest item has less than `pause` squared. If
-    `pulls_again` is set, a lost pull is made again. Otherwise it counts as the worst value, or,
-    under known noise, not at all. `max_pulls`: the planned end, infinite if there is none.
-    `normal`: whether its bets may assume normal noise. `exact`: whether all rewards are 0 or 1, and
-    its bets on the two arms use that.
+    control the plan. If `doubts` is set, the plan uses means moved by `doubt`. No bets are placed
+    while the leader's weakest item has less than `pause` squared. If `pulls_again` is set, a lost
+    pull is made again. Otherwise it counts as the worst value, or, under known noise, not at all.
+    `max_pulls`: the planned end, infinite if there is none. `normal`: whether its bets may assume
+    normal noise. `exact`: whether all rewards are 0 or 1, and its bets on the two arms use that.
     """
 
     bounded: bool
@@ -35,8 +33,6 @@ class Rules(NamedTuple):
     kappa: float
     cost: float
     touch: float
-    steps: int
-    precision: float
     doubts: bool
     pause: float
     pulls_again: bool

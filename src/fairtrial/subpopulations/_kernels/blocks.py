@@ -162,7 +162,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         fill_present(wanted, leader, doubted, precisions, lossy, needs, present)
     items = list_items(rules, needs, present)
     shares = state.shares.copy()
-    forecast = find_shares(wanted, rules, leader, doubted, items, shares)
+    forecast = find_shares(wanted, leader, doubted, items, shares)
     state.forecast[0] = forecast if weakest > 0.0 else math.inf
     if not doubts:
         copy_into(state.shares, shares)

@@ -184,7 +184,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 11
+    version = 12
     problem: Problem
     environments = CellEnvironment
     _nothing_yet = cell_report.NOTHING_YET
@@ -368,8 +368,6 @@ class BlockBetting(BlockPolicy):
             kappa=1.0,
             cost=1.5,
             touch=1.0 if problem.n_actions > _MANY_CELLS else 2.0,
-            steps=150,
-            precision=0.9,
             doubts=True,
             pause=0.5,
             pulls_again=bounded and self.losses == "ignorable",

@@ -203,7 +203,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         fill_present(planned_at, leader, state.pulls, lossy, needs, work, present)
     items = list_items(rules, needs, present)
     shares = state.shares.copy()
-    forecast = find_shares(model, rules, leader, at, planned_at, items, work, shares)
+    forecast = find_shares(model, leader, at, planned_at, items, work, shares)
     state.forecast[0] = forecast if weakest > 0.0 else math.inf
     if not doubts:
         copy_into(state.shares, shares)

@@ -4,14 +4,20 @@ import math
 
 import numpy as np
 
+from fairtrial.confidence.block_betting.plan_steps import (
+    ENOUGH,
+    MOST_STEPS,
+    move_shares,
+    weight_in_step,
+)
 from fairtrial.core.compilation import kernel, unchecked
 from fairtrial.subpopulations._kernels.block_plans import (
+    add_pull,
     blend_shares,
     close_support,
     cost_to_finish,
-    move_shares,
+    least_progress,
 )
-from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures.items import (
     Programmes,
     Work,
@@ -27,7 +33,7 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Model,
     Seen,
 )
-from fairtrial.subpopulations._kernels.model import copy_into, divide
+from fairtrial.subpopulations._kernels.model import copy_into, divide, fill
 from fairtrial.subpopulations._kernels.plans_without_limits import Items
 
 
@@ -61,7 +67,6 @@ def fill_present(
 @kernel(error_model="numpy")
 def find_shares(
     model: Model,
-    rules: Rules,
     leader: int,
     seen: Seen,
     programmes: Programmes,
@@ -72,8 +77,8 @@ def find_shares(
     """Find the shares of cost that (nearly) finish the neediest item soonest.
 
     Return the cost to finish. `found`: on entry the shares of the last plan, from which the search
-    starts. Values are concave and homogeneous, so an average of the weakest items' derivatives
-    bounds what any shares can reach. Near that bound, more steps gain nothing.
+    starts. Values are concave and homogeneous, so an average of the items' derivatives bounds what
+    any shares can reach. Near that bound, more steps gain nothing.
     """
     arms, groups = found.shape
     shares = np.zeros((arms, groups))
@@ -88,40 +93,37 @@ def find_shares(
     values = np.empty(items.needs.size)
     pulls = np.empty((arms, groups))
     gradient = np.empty((arms, groups))
-    prices = np.zeros((arms, groups))
+    pull = np.empty((arms, groups))
+    prices = np.zeros(shares.size)
     most = -1.0
+    bound = math.inf
     forecast = math.inf
-    for step in range(rules.steps if items.number > 0 else 0):
+    for step in range(MOST_STEPS if items.number > 0 else 0):
         divide(pulls, shares, model.costs)
-        weakest = _weakest_item(programmes, leader, pulls, items, work, values)
-        value, urgency = values[weakest], items.urgency[weakest]
-        if value * urgency > most:
-            most = value * urgency
+        for i in range(items.number):
+            item = items.live[i]
+            values[item] = item_value(programmes, item, leader, pulls, work)
+        least = least_progress(items, values)
+        if least > most:
+            most = least
             forecast = cost_to_finish(items, values)
             copy_into(found, shares)
-        if value <= 0.0:
+        if least <= 0.0:
             break
-        item_gradient(programmes, weakest, leader, pulls, work, gradient)
-        bound = move_shares(step, value, urgency, gradient, per_cost, shares, prices)
-        if most >= rules.precision * bound:
+        fill(pull, 0.0)
+        weights = 0.0
+        for i in range(items.number):
+            item = items.live[i]
+            weight = weight_in_step(step, values[item] * items.urgency[item], least)
+            if weight > 0.0:
+                item_gradient(programmes, item, leader, pulls, work, gradient)
+                add_pull(weight * items.urgency[item], gradient, per_cost, pull)
+                weights += weight
+        flat, at_once = shares.reshape(shares.size), pull.reshape(pull.size)
+        bound = min(bound, move_shares(step, weights, at_once, flat, prices))
+        if most >= ENOUGH * bound:
             break
     return forecast
-
-
-@unchecked
-def _weakest_item(
-    programmes: Programmes, leader: int, pulls: Floats, items: Items, work: Work, values: Floats
-) -> int:
-    """Fill the live items' values; return the item that is settled last."""
-    weakest = items.live[0]
-    least = math.inf
-    for i in range(items.number):
-        item = items.live[i]
-        values[item] = item_value(programmes, item, leader, pulls, work)
-        if values[item] * items.urgency[item] < least:
-            least = values[item] * items.urgency[item]
-            weakest = item
-    return weakest
 
 
 @kernel(error_model="numpy")
