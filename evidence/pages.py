@@ -102,7 +102,7 @@ def provenance(records: Records, beginning: str = "") -> Iterator[str]:
         commit, date, seed, effort, processor, cores, python, numpy, numba = origin
         versions = f"{python}, {numpy}, {numba}"
         machine = f"{processor}, {cores} cores"
-        load = f"{min(loads):g} to {max(loads):g}"
+        load = " to ".join(f"{each:g}" for each in sorted({min(loads), max(loads)}))
         rows.append(
             [
                 *(f"`{commit}`", date, machine, versions, str(seed), effort, str(len(group))),
