@@ -95,6 +95,22 @@ def raises(
     check_words(f"{type(error).__name__}: {error}")
 
 
+@contextmanager
+def warns(kind: type[Warning], /) -> Iterator[pytest.WarningsRecorder]:
+    """Fail unless there is a warning of this type, and all of this type stand in the file.
+
+    Yields
+    ------
+    pytest.WarningsRecorder
+    """
+    __tracebackhide__ = True
+    with pytest.warns(kind) as caught:
+        yield caught
+    for one in caught:
+        if issubclass(one.category, kind):
+            check_words(f"{one.category.__name__}: {one.message}")
+
+
 def check_words(text: str) -> None:
     """Fail unless this message stands in the file for the running test."""
     __tracebackhide__ = True
@@ -113,6 +129,8 @@ def check_words(text: str) -> None:
 
 def stable(text: str) -> str:
     """Return a message with marks in place of what differs from run to run, without empty lines."""
+    # Half a pair of surrogates, which tests give as a bad text, cannot be written to a file.
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     for pattern, mark in _VARIES:
         text = pattern.sub(mark, text)
     return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
@@ -151,7 +169,7 @@ def write(found: Snapshot, place: Path = PLACE) -> None:
             by_all = "" in given_by or len(given_by) == len(cases.keys() - {""})
             case = "" if by_all else f"[{' | '.join(given_by)}] "
             text += f"{_indented(case + message)}\n"
-    place.write_text(text, encoding="utf-8")
+    place.write_bytes(text.encode("utf-8"))
 
 
 class Rewriting:
@@ -241,13 +259,16 @@ def _checks_messages(item: pytest.Item) -> bool:
     return any(_reaches_check(one) for one in (inner, *used))
 
 
+_CHECKS = (raises, warns, check_words)
+
+
 @cache
 def _reaches_check(function: object) -> bool:
-    """Return whether a function of the tests calls `raises` or `check_words`, or one that does."""
+    """Return whether a function of the tests calls what checks messages, or one that does."""
     todo, known = [function], set[object]()
     while todo:
         one = todo.pop()
-        if one is raises or one is check_words:
+        if any(one is check for check in _CHECKS):
             return True
         one = inspect.unwrap(one) if callable(one) else one
         if isinstance(one, FunctionType) and one not in known and "tests" in one.__module__:
@@ -273,7 +294,8 @@ def _case_of(nodeid: str) -> Case:
     """Return the file, the test and the id of its parameters."""
     file, _, name = nodeid.partition("::")
     test, _, ids = name.partition("[")
-    return file, test, ids.removesuffix("]")[:_LONGEST_ID]
+    ids = ids.removesuffix("]").encode("utf-8", "backslashreplace").decode("utf-8")
+    return file, test, ids[:_LONGEST_ID]
 
 
 def _indented(message: str) -> str:

@@ -19,6 +19,7 @@ from fairtrial.core.frames import plain_data
 from fairtrial.core.tables import open_table, read_table
 from fairtrial.errors import InvalidArgument, MissingExtra
 from fairtrial.races import race
+from tests.messages import raises
 
 Columns = dict[str, list[Any]]
 
@@ -54,9 +55,8 @@ def test_a_frame_is_read_as_a_table_of_a_finished_experiment(made):
     table = open_table(made({"arm": ["a", "b", "a"], "gain": [0.5, None, 2]}))
     assert table.labels("arm") == ["a", "b", "a"]
     assert table.numbers("gain") == [0.5, None, 2.0]
-    with pytest.raises(InvalidArgument, match="must have the column 'group'") as caught:
+    with raises(InvalidArgument, "table"):
         table.labels("group")
-    assert caught.value.name == "table"
 
 
 @pytest.mark.parametrize("order", ["at", "day"])
@@ -199,9 +199,8 @@ def test_decimal_numbers_and_categories_of_a_warehouse_are_numbers_and_labels():
 @pytest.mark.parametrize("name", ["arrow table", "arrow reader"])
 def test_columns_of_the_same_name_are_refused(name):
     table = pa.table([[1], [2]], names=["arm", "arm"])
-    with pytest.raises(InvalidArgument, match="must have distinct columns") as caught:
+    with raises(InvalidArgument, "table"):
         plain_data(table if name == "arrow table" else table.to_reader())
-    assert caught.value.name == "table"
 
 
 def test_the_rows_of_a_relation_are_read_in_one_order():
@@ -221,7 +220,7 @@ def test_tables_are_returned_in_the_library_that_is_named():
     rows = result.rows()
     assert result.table(library="polars").to_dicts() == rows
     assert result.table(library="pyarrow").to_pylist() == rows
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         result.table(library="dask")
     assert caught.value.name == "library"
 
@@ -231,7 +230,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch):
     result = race(["a", "b"], range(60), scores, reward_range=(0, 1))
     for library, extra in [("pandas", "data"), ("polars", "polars"), ("pyarrow", "data")]:
         monkeypatch.setitem(sys.modules, library, None)
-        with pytest.raises(MissingExtra) as caught:
+        with raises(MissingExtra) as caught:
             result.table(library=library)
         assert caught.value.extra == extra
 
@@ -244,7 +243,7 @@ def test_parquet_is_read_and_written_with_one_library(tmp_path, monkeypatch, mis
         monkeypatch.setitem(sys.modules, name, None)
     assert read_table(tmp_path / "t.parquet") == {"arm": ["a", "b"], "gain": [0.5, None]}
     (tmp_path / "no.parquet").write_bytes(b"rubbish")
-    with pytest.raises(InvalidArgument, match="Parquet file"):
+    with raises(InvalidArgument, "path"):
         read_table(tmp_path / "no.parquet")
     problem = ft.allocation.Problem(["a", "b"], "1/4")
     study = ft.Study.create(

@@ -1,6 +1,8 @@
 """Tests check the fields of errors, and their words against one file, which a command rewrites."""
 
+import warnings
 from collections import defaultdict
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,7 +10,7 @@ import pytest
 
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from tests import messages
-from tests.messages import Rewriting, raises, read, stable, write
+from tests.messages import Rewriting, raises, read, stable, warns, write
 
 HERE = "tests/test_messages.py"
 WORDS = "InvalidArgument: delta must be in (0, 1); got 2.0"
@@ -72,6 +74,16 @@ def test_a_subclass_is_accepted_if_it_was_reviewed(reviewed):
         refuse(InvalidOutcome)
 
 
+def test_warnings_of_the_type_are_reviewed_too(reviewed):
+    for words, passes in (("UserWarning: no end", True), ("UserWarning: none", False)):
+        reviewed(words)
+        failure = nullcontext() if passes else pytest.raises(pytest.fail.Exception)
+        with failure, warns(UserWarning) as caught:
+            warnings.warn("no end", stacklevel=1)
+            warnings.warn("another", FutureWarning, stacklevel=1)
+        assert len(caught) == 2
+
+
 @pytest.mark.parametrize("case", ["a"])
 def test_a_case_has_its_own_messages(reviewed, case):
     reviewed(WORDS, ids="b")
@@ -94,6 +106,7 @@ def test_a_case_has_its_own_messages(reviewed, case):
         ("pull 0b5cd1e2-77aa-4f01-9d3e-aabbccddeeff is", "pull <id> is"),
         ("failed:\nTraceback (most recent call last):\n  x\ny", "failed:\n<traceback>"),
         ("two lines  \n\n  the second", "two lines\n  the second"),
+        ("half a pair: \ud800", "half a pair: \\ud800"),
         ("budget 12345678 and 1e-140 and defaced", "budget 12345678 and 1e-140 and defaced"),
     ],
 )

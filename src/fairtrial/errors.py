@@ -227,6 +227,17 @@ class MistakesFound(FairtrialError, ValueError):
         count = "1 mistake" if len(self.mistakes) == 1 else f"{len(self.mistakes)} mistakes"
         super().__init__("\n".join([f"{source}: {count}", *(f"  {m}" for m in self.mistakes)]))
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where each mistake is: a key path, or a line of a table.
+
+        Examples
+        --------
+        >>> ConfigurationError(["policy.delta: must be in (0, 1)"]).places
+        ('policy.delta',)
+        """
+        return tuple(mistake.partition(": ")[0] for mistake in self.mistakes)
+
     def __reduce__(self) -> tuple[type[MistakesFound], tuple[object, ...]]:
         return type(self), (self.mistakes, self.source)
 

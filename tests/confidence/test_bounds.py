@@ -12,6 +12,7 @@ from scipy import integrate
 from fairtrial.confidence.bounds import Bound, FiniteLIL, NormalMixture, PolynomialStitching
 from fairtrial.core.parameters import plain
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 BOUNDS = [FiniteLIL(), FiniteLIL(one_sided=True), PolynomialStitching(), NormalMixture()]
 levels = st.floats(1e-12, 0.49)
@@ -207,7 +208,7 @@ def test_every_bound_says_what_it_promises(bound: Bound) -> None:
     ],
 )
 def test_bad_input_is_refused_by_name(make, argument: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         make()
     assert caught.value.name == argument
 

@@ -23,6 +23,7 @@ from fairtrial.confidence.effects import (
 )
 from fairtrial.errors import InvalidArgument
 from tests import effort
+from tests.messages import raises
 
 PRIOR = NormalMixture().prior
 SINGLE = np.array([1.0, -1.0])
@@ -614,6 +615,6 @@ def test_means_that_differ_from_linear_ones_as_far_as_stated_do_not_break_the_in
 )
 @pytest.mark.parametrize("control", ["placebo", 1, "", ["a"]])
 def test_a_control_that_is_no_arm_is_refused(make, control):
-    with pytest.raises(InvalidArgument, match="control"):
+    with raises(InvalidArgument, "control", given=control):
         make(control)
     assert make("b").control == "b"

@@ -10,6 +10,7 @@ from scipy import stats
 
 from fairtrial.confidence.fixed_sample import FixedDesign
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 
 def misses(design, pulls, delta):
@@ -47,5 +48,5 @@ def test_no_size_is_enough_where_a_test_cannot_be_passed():
 @pytest.mark.parametrize("name", ["delta", "power"])
 @pytest.mark.parametrize("value", [0.0, 1.0, math.nan, "much"])
 def test_probabilities_are_checked(name, value):
-    with pytest.raises(InvalidArgument, match=f"{name} must be"):
+    with raises(InvalidArgument, name, given=value):
         FixedDesign(np.array([1.0]), 1, 2).size(**{"delta": 0.05, "power": 0.8, name: value})

@@ -6,6 +6,7 @@ from scipy import stats
 
 from fairtrial.confidence.group_sequential import GroupSequential, boundaries
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 
 # Jennison and Turnbull (2000), tables 2.1 and 2.3: two-sided tests at level 0.05 and 0.1.
@@ -79,6 +80,6 @@ def test_no_size_shows_that_a_worse_arm_is_better():
 @pytest.mark.parametrize("bad", [{"looks": 0}, {"level": 0.0}, {"shape": "other"}])
 def test_senseless_designs_are_refused(bad):
     given = {"looks": 5, "level": 0.05, "shape": "pocock", **bad}
-    with pytest.raises(InvalidArgument) as refusal:
+    with raises(InvalidArgument) as refusal:
         boundaries(**given)
     assert refusal.value.name == next(iter(bad))

@@ -6,6 +6,7 @@ import pytest
 from fairtrial import delayed, linear, subpopulations
 from fairtrial.core import Policy, Pull
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 FAMILIES = {
     "subpopulations": lambda most: subpopulations.BlockBetting(
@@ -188,6 +189,6 @@ def test_a_state_with_another_layout_is_refused(make, buffer):
     state = policy.get_state()
     # One number more or less, as of a version with other arrays.
     for other in (state[buffer][:-1], np.append(state[buffer], state[buffer][-1:])):
-        with pytest.raises(InvalidArgument) as caught:
+        with raises(InvalidArgument) as caught:
             make(60).set_state({**state, buffer: other})
         assert caught.value.name == "state"

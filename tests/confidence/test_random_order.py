@@ -12,6 +12,7 @@ from fairtrial import delayed, linear, subpopulations
 from fairtrial.confidence.block_betting.blocks import serial_of
 from fairtrial.errors import InvalidArgument, NotSupported
 from tests import effort
+from tests.messages import raises
 
 RANGE = {"reward_range": (0, 1)}
 FAMILIES = {
@@ -267,12 +268,12 @@ def test_a_wrong_answer_stays_as_rare_in_random_order(order):
 
 @pytest.mark.parametrize("bad", [None, 1, 0, "Bernoulli", "", 0.5, [True], float("nan")])
 def test_another_order_is_refused(make, bad):
-    with pytest.raises(InvalidArgument, match="randomize must be True, False or 'bernoulli'"):
+    with raises(InvalidArgument, "randomize", given=bad):
         make(randomize=bad)
 
 
 def test_tosses_are_refused_where_lost_pulls_are_made_again():
-    with pytest.raises(InvalidArgument, match="losses='ignorable'"):
+    with raises(InvalidArgument, "randomize"):
         FAMILIES["subpopulations"](randomize="bernoulli", losses="ignorable")
 
 
@@ -285,5 +286,5 @@ def test_a_secret_decides_the_order_whatever_the_seed_and_only_before_the_first_
     assert order(1, "x") == order(2, "x") != order(1, "y")
     policy = make(seed=1)
     policy.ask()
-    with pytest.raises(NotSupported, match="after the start"):
+    with raises(NotSupported):
         policy.conceal("x")

@@ -9,6 +9,7 @@ from scipy import integrate, stats
 from fairtrial.confidence import StudentMixture
 from fairtrial.errors import InvalidArgument
 from tests import effort
+from tests.messages import raises
 
 
 def summaries(values):
@@ -178,14 +179,20 @@ def test_it_calls_itself_calibrated_and_names_the_shared_error():
     ids=str,
 )
 def test_bad_parameters_are_refused(wrong):
-    with pytest.raises(InvalidArgument, match=next(iter(wrong))):
+    with raises(InvalidArgument, next(iter(wrong))):
         StudentMixture(**wrong)
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [(-1, 0.0, 1.0), (2.5, 0.0, 1.0), (2, math.nan, 1.0), (2, 0.0, -1.0), (2, 0.0, math.inf)],
+    ("wrong", "name"),
+    [
+        ((-1, 0.0, 1.0), "count"),
+        ((2.5, 0.0, 1.0), "count"),
+        ((2, math.nan, 1.0), "mean"),
+        ((2, 0.0, -1.0), "squares"),
+        ((2, 0.0, math.inf), "squares"),
+    ],
 )
-def test_bad_summaries_are_refused(wrong):
-    with pytest.raises(InvalidArgument, match=r"count|mean|squares"):
+def test_bad_summaries_are_refused(wrong, name):
+    with raises(InvalidArgument, name):
         StudentMixture().log_evidence(*wrong)

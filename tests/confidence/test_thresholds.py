@@ -19,6 +19,7 @@ from fairtrial.confidence.thresholds import (
 from fairtrial.core.parameters import plain
 from fairtrial.errors import InvalidArgument
 from tests.confidence.test_bounds import slow_zeta
+from tests.messages import raises
 
 ALL = [GaussianMixture(), KaufmannKoolen(), Stylised(), StylisedWithoutHalf()]
 PROVEN = [GaussianMixture(), GaussianMixture(kappa=40.0), KaufmannKoolen()]
@@ -212,7 +213,7 @@ def test_only_the_proven_thresholds_are_called_proven() -> None:
 
 @pytest.mark.parametrize("name", ["Certified", "glr", "", None, 3])
 def test_an_unknown_name_is_refused_with_those_that_are_known(name: object) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         threshold_named(name)  # type: ignore[arg-type]
     assert caught.value.name == "stopping"
     for known in ("certified", "kaufmann-koolen", "stylised", "stylised-without-half"):
@@ -240,7 +241,7 @@ def test_an_unknown_name_is_refused_with_those_that_are_known(name: object) -> N
     ],
 )
 def test_bad_input_is_refused_by_name(make, argument: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         make()
     assert caught.value.name == argument
 

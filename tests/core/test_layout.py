@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core.compilation import kernel
 from fairtrial.core.layout import Layout, opener
+from tests.messages import raises
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -149,7 +150,7 @@ def test_constants_and_state_are_opened_together():
 
 def test_arrays_that_disagree_about_a_dimension_are_refused():
     state = STATE.view(*STATE.allocate(arms=2, groups=5, slots=4))
-    with pytest.raises(ValueError, match=r"answers has shape \(4,\), not \(3,\)"):
+    with raises(ValueError):
         STATE.pack(state._replace(answers=np.zeros(4, dtype=np.int64)))
 
 
@@ -157,7 +158,7 @@ def test_what_is_no_array_is_refused():
     class Wrong(NamedTuple):
         name: str
 
-    with pytest.raises(TypeError, match="name must be"):
+    with raises(TypeError):
         Layout(Wrong)
 
 
@@ -166,7 +167,7 @@ def test_an_array_of_another_type_is_refused_by_its_path(array):
     class Wrong(NamedTuple):
         counts: Annotated[array, "arms"]
 
-    with pytest.raises(TypeError, match=r"^counts must be an array"):
+    with raises(TypeError):
         Layout(Wrong)
 
 

@@ -163,7 +163,7 @@ def test_the_digest_is_the_same_in_every_version() -> None:
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
 def test_a_problem_is_frozen(problem: ToyProblem) -> None:
-    with pytest.raises(AttributeError, match=r"is frozen; make a new one with clone\(\)"):
+    with raises(AttributeError):
         problem.arms = ["other"]
     with pytest.raises(AttributeError):
         problem.anything = 1

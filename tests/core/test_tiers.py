@@ -32,6 +32,7 @@ from fairtrial.core.loading import NotLoaded, loaded_only
 from fairtrial.core.philox import philox_uniform
 from fairtrial.linear import GAllocation, Problem
 from tests.golden.logs import ARROW, ROWS, player_of, read_logs
+from tests.messages import raises
 
 DECISIONS = {
     "subpopulations": (
@@ -98,7 +99,7 @@ def test_first_causal_decisions_import_no_compiler(tmp_path):
 
 
 def test_a_tier_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="fastest"):
+    with raises(ValueError):
         use_tier("fastest")
     assert tier() == "auto"
     with pytest.raises(subprocess.CalledProcessError):

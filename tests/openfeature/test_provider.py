@@ -15,6 +15,7 @@ from fairtrial.study.memory import MemoryStore
 from fairtrial.subpopulations import BlockBetting, Problem
 from openfeature import api
 from tests.client.served import served
+from tests.messages import raises
 
 PROBLEM = Problem(["old", "new"], ["phone", "desktop"], reward_range=(0, 1))
 POLICY = BlockBetting(PROBLEM, delta=0.05)
@@ -80,15 +81,15 @@ def test_a_value_of_another_type_is_an_error_and_serves_the_default(study):
 
 @pytest.mark.parametrize("values", [{"old": 1}, {"old": 1, "new": 2, "other": 3}, {}])
 def test_every_arm_must_have_a_value(study, values):
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         Flag(study, values)
     assert caught.value.name == "values"
 
 
 def test_what_is_no_study_is_refused():
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         Flag("checkout")
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         StudyProvider({"checkout": "study"})
 
 

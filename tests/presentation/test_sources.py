@@ -21,6 +21,7 @@ from fairtrial.presentation.sources import (
     pulls_of,
     trace_of,
 )
+from tests.messages import raises
 from tests.plots.plot_fakes import FakeSimulation, FakeStudy, GridProblem, progress_of_grid
 
 
@@ -73,13 +74,13 @@ def test_progress_is_found_in_a_study_a_policy_or_itself():
 
 @pytest.mark.parametrize("source", [None, 3, "study", SimpleNamespace(progress=lambda: 3)])
 def test_what_has_no_progress_is_refused_by_name(source):
-    with pytest.raises(InvalidArgument, match="source must be a policy, a study or a Progress"):
+    with raises(InvalidArgument, "source", given=source):
         progress_of(source)
 
 
 @pytest.mark.parametrize("source", [3, [], [1, 2], SimpleNamespace(trace=list)])
 def test_what_has_no_moments_is_refused_by_name(source):
-    with pytest.raises(InvalidArgument, match="source must be a study or a sequence of Progress"):
+    with raises(InvalidArgument, "source", given=source):
         trace_of(source)
 
 
@@ -87,7 +88,7 @@ def test_what_has_no_moments_is_refused_by_name(source):
     "optimal", [[0.5, 0.6, -0.1], [0.5, 0.5, 0.5], [1.0], [np.nan, 0.5, 0.5], "abc"]
 )
 def test_optimal_shares_that_are_no_distribution_are_refused(optimal):
-    with pytest.raises(InvalidArgument, match=r"^optimal"):
+    with raises(InvalidArgument):
         optimal_shares(optimal, 3)
 
 
@@ -144,11 +145,11 @@ DRAWINGS = {
 def test_what_is_no_source_is_refused_by_name(drawing, given, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     draw, name = DRAWINGS[drawing]
-    with pytest.raises(InvalidArgument, match=f"^{name} must "):
+    with raises(InvalidArgument, name, given=given):
         draw(given)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_report_is_written_to_a_path_only():
-    with pytest.raises(InvalidArgument, match=r"^path must be the path of a file; got 3"):
+    with raises(InvalidArgument, "path", given=3):
         ft.write_report(FakeStudy(), 3)

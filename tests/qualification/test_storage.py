@@ -12,6 +12,7 @@ from fairtrial.qualification import storage
 from fairtrial.qualification.storage import require_empty, storage_checks
 from fairtrial.study.audit import Verification
 from fairtrial.study.study import Study
+from tests.messages import raises
 
 GUARD = storage._GUARD
 
@@ -46,7 +47,7 @@ def test_postgresql_passes_and_its_database_is_empty_again(tmp_path, postgresql_
 def test_a_database_with_studies_is_refused_and_kept(postgresql_url):
     with psycopg.connect(postgresql_url, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA fairtrial")
-        with pytest.raises(InvalidArgument) as caught:
+        with raises(InvalidArgument) as caught:
             require_empty(postgresql_url)
         assert caught.value.name == "database"
         assert "open/sesame" not in str(caught.value)
@@ -55,7 +56,7 @@ def test_a_database_with_studies_is_refused_and_kept(postgresql_url):
 
 @pytest.mark.parametrize("address", ["sqlite:///trial.db", "memory://", "mysql://a/b"])
 def test_another_address_is_refused(address):
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         require_empty(address)
 
 

@@ -15,6 +15,7 @@ from fairtrial.simulation import (
     example_runs,
     operating_characteristics,
 )
+from tests.messages import raises
 
 PROBLEM = subpopulations.Problem(
     ["old <b>", "new"], {"young": 0.25, "old": 0.75}, floors=0.0, noise_std=1.0
@@ -216,15 +217,15 @@ def test_a_scenario_in_which_nothing_is_decided_has_a_page(tmp_path):
 
 @pytest.mark.parametrize("given", [None, [], "rows"])
 def test_what_is_not_characteristics_is_refused(given, tmp_path):
-    with pytest.raises(InvalidArgument, match="found must be a"):
+    with raises(InvalidArgument, "found", given=given):
         report.write_characteristics(given, tmp_path / "plan.html")
     assert not (tmp_path / "plan.html").exists()
 
 
 def test_a_page_that_cannot_be_written_is_refused(found, tmp_path):
-    with pytest.raises(InvalidArgument, match="path must be"):
+    with raises(InvalidArgument, "path"):
         report.write_characteristics(found, tmp_path / "nowhere" / "plan.html")
-    with pytest.raises(InvalidArgument, match="path must be"):
+    with raises(InvalidArgument, "path", given=7):
         report.write_characteristics(found, 7)
 
 

@@ -8,6 +8,7 @@ from fairtrial.core.run import Run
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations import GaussianEnvironment, Problem
 from fairtrial.testing import check_policy
+from tests.messages import raises
 
 PROBLEM = Problem(["a", "b"], ["x"], floors=None, noise_std=1.0)
 ENVIRONMENT = GaussianEnvironment(PROBLEM, [[0.2], [0.4]])
@@ -54,10 +55,10 @@ def test_a_policy_that_issues_pulls_of_another_group_than_asked_for_is_told_so()
     problem = Problem(["a", "b"], ["x", "y"], floors=None, noise_std=1.0)
     environment = GaussianEnvironment(problem, [[0.2, 0.2], [0.4, 0.4]])
     check_policy(EqualShares(problem), environment)
-    with pytest.raises(AssertionError, match=r"ask\(group='y'\) must issue such a pull"):
+    with raises(AssertionError):
         check_policy(IgnoresTheGroup(problem), environment)
     policy = IgnoresTheGroup(problem)
-    with pytest.raises(InvalidArgument, match="must return an action of group 'y'"):
+    with raises(InvalidArgument, "IgnoresTheGroup.choose"):
         policy.ask(group="y")
     assert policy.asked == 0
     assert policy.outstanding() == []
@@ -75,7 +76,7 @@ def test_a_policy_that_takes_a_group_and_refuses_one_of_its_values_is_told_so(
 
     problem = Problem(["a", "b"], ["x", "y"], floors=None, noise_std=1.0)
     environment = GaussianEnvironment(problem, [[0.2, 0.2], [0.4, 0.4]])
-    with pytest.raises(AssertionError, match=r"ask\(group='y'\) must issue such a pull"):
+    with raises(AssertionError):
         check_policy(RefusesAGroup(problem), environment)
 
 
@@ -147,22 +148,22 @@ class TakesChanceAndDeclines(EqualShares):
 
 
 @pytest.mark.parametrize(
-    ("broken", "message"),
+    "broken",
     [
-        (ForgetsItsState, "saved and restored"),
-        (HasItsOwnChance, "like one that never paused"),
-        (SharesItsState, "clones must share none"),
-        (ChangesWhileItRefuses, "a refused call must change nothing: 'sums' differs"),
-        (TakesAnything, "the outcome nan must be refused"),
-        (NamesAnArmTooSoon, "an arm is named once the policy has decided"),
-        (GoesOnAfterTheStop, "must issue no more pulls"),
-        (ExcludesItsOwnAnswer, "an answer must be among the candidates"),
-        (CompiledOtherwise, "a compiled run must make the same pulls"),
-        (TakesChanceAndDeclines, "must draw nothing from the generator"),
+        ForgetsItsState,
+        HasItsOwnChance,
+        SharesItsState,
+        ChangesWhileItRefuses,
+        TakesAnything,
+        NamesAnArmTooSoon,
+        GoesOnAfterTheStop,
+        ExcludesItsOwnAnswer,
+        CompiledOtherwise,
+        TakesChanceAndDeclines,
     ],
 )
-def test_a_policy_that_breaks_the_contract_is_found_out(broken: type, message: str) -> None:
-    with pytest.raises(AssertionError, match=message):
+def test_a_policy_that_breaks_the_contract_is_found_out(broken: type) -> None:
+    with raises(AssertionError):
         check_policy(broken(PROBLEM), ENVIRONMENT)
 
 
@@ -179,7 +180,7 @@ def test_arguments_of_the_check_are_checked() -> None:
         (EqualShares(PROBLEM), "environment"),
         (used, ENVIRONMENT),
     ):
-        with pytest.raises(InvalidArgument):
+        with raises(InvalidArgument):
             check_policy(*arguments)
-    with pytest.raises(InvalidArgument, match=r"^pulls"):
+    with raises(InvalidArgument, "pulls"):
         check_policy(EqualShares(PROBLEM), ENVIRONMENT, pulls=0)

@@ -6,6 +6,7 @@ import pytest
 from fairtrial.core import Environment, Problem, Truth
 from fairtrial.core.environment import Reading, Trajectory
 from fairtrial.testing import check_environment, check_problem
+from tests.messages import raises
 
 
 class Coin(Problem):
@@ -48,16 +49,11 @@ def test_a_problem_that_keeps_the_contract_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "message"),
-    [
-        (NotFrozen, "frozen"),
-        (LosesItsName, "keep the actions' order"),
-        (TakesNaN, "check_outcome must refuse nan"),
-        (TakesAnySchema, "newer than"),
-    ],
+    "broken",
+    [NotFrozen, LosesItsName, TakesNaN, TakesAnySchema],
 )
-def test_a_problem_that_breaks_the_contract_is_found_out(broken: type, message: str) -> None:
-    with pytest.raises(AssertionError, match=message):
+def test_a_problem_that_breaks_the_contract_is_found_out(broken: type) -> None:
+    with raises(AssertionError):
         check_problem(broken("another"))
 
 
@@ -103,14 +99,9 @@ def test_an_environment_that_keeps_the_contract_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "message"),
-    [
-        (HasItsOwnChance, "equal generators"),
-        (ReadsAfterTheOutcome, "not after the outcome"),
-        (GoesBackInTime, "negative"),
-        (DeniesItsTruth, "accept truth.best"),
-    ],
+    "broken",
+    [HasItsOwnChance, ReadsAfterTheOutcome, GoesBackInTime, DeniesItsTruth],
 )
-def test_an_environment_that_breaks_the_contract_is_found_out(broken: type, message: str) -> None:
-    with pytest.raises(AssertionError, match=message):
+def test_an_environment_that_breaks_the_contract_is_found_out(broken: type) -> None:
+    with raises(AssertionError):
         check_environment(broken())
