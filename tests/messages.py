@@ -41,11 +41,15 @@ _VARIES = (
     ),
     (re.compile(r"/tmp/tmp[^/\s'\";:,]+"), "<folder>"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "<address>"),
+    (re.compile(r"\bprocess \d+ on [\w.-]+"), "process <number> on <host>"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+|(?<=\[::1\]:)\d+"), "<port>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d| UTC)?"), "<time>"),
     (re.compile(r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}(-[0-9a-f]{4,})*\b"), "<id>"),
 )
 """What differs from run to run, and the mark that stands for it in the file."""
+
+_REPEATED = re.compile(r"(.{1,3}?)\1{39,}")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 Case = tuple[str, str, str]
 """A file, a test in it, and the id of its parameters, or "" for any."""
@@ -128,11 +132,13 @@ def check_words(text: str) -> None:
 
 
 def stable(text: str) -> str:
-    """Return a message with marks in place of what differs from run to run, without empty lines."""
-    # Half a pair of surrogates, which tests give as a bad text, cannot be written to a file.
+    """Return a message with marks for what differs from run to run, and nothing endless."""
+    # Half of a surrogate pair, which tests give as a bad text, cannot be written to a file.
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     for pattern, mark in _VARIES:
         text = pattern.sub(mark, text)
+    text = _REPEATED.sub(r"\1\1\1<and so on>", text)
+    text = _UNPRINTABLE.sub(lambda found: repr(found[0])[1:-1], text)
     return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
 

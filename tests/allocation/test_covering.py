@@ -14,6 +14,7 @@ from fairtrial.allocation.covering import _vertex
 from fairtrial.errors import InvalidArgument
 from tests import effort
 from tests.allocation.slow import solve_fractions
+from tests.messages import raises
 
 pytestmark = pytest.mark.filterwarnings("ignore:the shares take every pull")
 
@@ -52,8 +53,9 @@ def test_shares_cover_exactly_and_with_the_least_sum(case):
     arms, groups, least = case
     smallest = least_sum(arms, groups, least)
     if smallest > 1:
-        with pytest.raises(InvalidArgument, match="must leave enough for all"):
+        with pytest.raises(InvalidArgument) as caught:
             cover_groups(arms, groups, least)
+        assert caught.value.name == "groups"
         return
     shares = cover_groups(arms, groups, least)
     assert list(shares) == arms
@@ -109,11 +111,11 @@ def test_groups_that_demand_too_much_are_named():
         "i": ("9/10", ["a", "c"]),
         "fine": ("1/10", ["a"]),
     }
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument, "groups") as caught:
         cover_groups(list("abc"), groups)
-    assert "'g', 'h', 'i' need 1.35 of all pulls together" in str(caught.value)
+    assert all(repr(group) in str(caught.value) for group in "ghi")
     assert "fine" not in str(caught.value)
-    with pytest.raises(InvalidArgument, match=r"'g', the arms' own shares need 1\.1 of all"):
+    with raises(InvalidArgument, "groups"):
         cover_groups(["a", "b"], {"g": ("3/5", ["a"])}, {"b": "1/2"})
 
 
@@ -124,7 +126,7 @@ def test_a_denominator_too_large_is_rounded_up():
     for label, (share, (arm,)) in groups.items():
         assert 0 <= shares[arm] - Fraction(share) < Fraction(1, 10**9), label
     groups["rest"] = (1 - sum(Fraction(share) for share, _ in groups.values()), ["c"])
-    with pytest.raises(InvalidArgument, match="need shares with a common denominator above"):
+    with raises(InvalidArgument, "groups"):
         cover_groups(["a", "b", "c"], groups)
 
 
@@ -135,21 +137,21 @@ def test_a_solution_that_is_no_vertex_is_rounded_up():
 
 
 @pytest.mark.parametrize(
-    ("groups", "message"),
+    ("groups", "name"),
     [
-        ([("g", 1)], "groups must be a mapping of label"),
-        ({"g": "1/4"}, r"groups\[g\] must be \(share, members\)"),
-        ({"g": (2, ["a"])}, r"groups\[g\]\.share must be in \[0, 1\]"),
-        ({"g": ("1/4", ["x"])}, r"groups\[g\]\.members must be arms of"),
-        ({"g": ("1/4", [])}, r"groups\[g\]\.members must be a non-empty list"),
+        ([("g", 1)], "groups"),
+        ({"g": "1/4"}, "groups[g]"),
+        ({"g": (2, ["a"])}, "groups[g].share"),
+        ({"g": ("1/4", ["x"])}, "groups[g].members"),
+        ({"g": ("1/4", [])}, "groups[g].members"),
     ],
 )
-def test_bad_groups_are_named(groups, message):
-    with pytest.raises(InvalidArgument, match=message):
+def test_bad_groups_are_named(groups, name):
+    with raises(InvalidArgument, name):
         cover_groups(["a", "b"], groups)
 
 
 def test_a_problem_with_groups_that_overlap_points_here():
     groups = {"g": ("1/4", ["a"]), "h": ("1/4", ["a", "b"])}
-    with pytest.raises(InvalidArgument, match="cover_groups turns groups that overlap"):
+    with raises(InvalidArgument, "groups[h]"):
         Problem(["a", "b"], 0, groups=groups)

@@ -26,6 +26,7 @@ from fairtrial.testing import check_policy
 from tests import effort
 from tests.allocation.adversaries import hostile, quotas
 from tests.allocation.slow import SlowQuotas
+from tests.messages import raises
 
 pytestmark = pytest.mark.filterwarnings("ignore:the shares take every pull")
 
@@ -257,7 +258,7 @@ def test_with_several_plays_a_pull_made_up_for_is_whole_rounds_of_credit():
 def test_a_round_of_several_plays_must_be_complete():
     policy = FairLearn(Problem(3, "1/2", plays=2))
     policy.ask()
-    with pytest.raises(NotSupported, match="current round is not complete"):
+    with raises(NotSupported):
         policy.next_epoch(Problem(3, "1/3", plays=2))
     policy.ask()
     policy.next_epoch(Problem(3, "1/3", plays=2))
@@ -325,7 +326,7 @@ def test_contexts_keep_their_rewards_apart():
         policy.ask(context=context)
         later.ask(context=context)
         assert later._learner.seen[1:] == policy._learner.seen[1:]
-    with pytest.raises(InvalidArgument, match="initial_rewards must be 9 pairs"):
+    with raises(InvalidArgument, "initial_rewards"):
         policy.next_epoch(PROBLEM, contexts=3)
     policy.next_epoch(PROBLEM, contexts=3, initial_rewards=None)
 
@@ -360,9 +361,9 @@ def test_a_result_in_flight_is_learned_where_its_arm_is_now():
     policy.tell(before["c"], 0.5)
     means = {each.labels["arm"]: each.mean for each in policy.progress().actions}
     assert means == {"c": 0.5, "d": None, "a": 1.0}
-    with pytest.raises(AlreadyTold):
+    with raises(AlreadyTold):
         policy.tell(before["a"], 0.0)
-    with pytest.raises(NotSupported, match="earlier epoch cannot be corrected"):
+    with raises(NotSupported):
         policy.amend(policy._pull(before["a"].number, 2, 0), 1.0, 0.0)
     policy.tell(now, 1.0)
 
@@ -521,32 +522,32 @@ def test_a_study_goes_on_in_the_study_of_the_next_epoch(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "message"),
+    ("name", "value", "named"),
     [
-        ("initial_credits", [0, 0], "must be a mapping by label, or 3 credits"),
-        ("initial_credits", "1/2", "must be a mapping by label"),
-        ("initial_credits", {"x": 0}, r"must name arms or groups of .*'a', 'b', 'c'"),
-        ("initial_credits", {"b": "x"}, r"initial_credits\[b\] must be a number of pulls"),
-        ("initial_credits", {"b": float("nan")}, "must be a number of pulls"),
-        ("initial_credits", {"b": True}, "must be a number of pulls"),
-        ("initial_credits", {"b": "1/2"}, "must be at most the unfairness tolerance, 0"),
-        ("initial_credits", {"b": -(10**10)}, "must be from -2305843009 to .* in 64 bits"),
-        ("initial_rewards", [(1, 1)], r"must be 3 pairs \(number, sum\)"),
-        ("initial_rewards", {"x": (1, 1)}, "must name arms"),
-        ("initial_rewards", {"a": 3}, "must be two numbers"),
-        ("initial_rewards", {"a": (1, 2)}, r"a sum of rewards that are in \[0, 1\]"),
-        ("initial_rewards", {"a": (-1, 0)}, "a sum of rewards"),
-        ("initial_rewards", {"a": (float("inf"), 1)}, "a sum of rewards"),
+        ("initial_credits", [0, 0], "initial_credits"),
+        ("initial_credits", "1/2", "initial_credits"),
+        ("initial_credits", {"x": 0}, "initial_credits"),
+        ("initial_credits", {"b": "x"}, "initial_credits[b]"),
+        ("initial_credits", {"b": float("nan")}, "initial_credits[b]"),
+        ("initial_credits", {"b": True}, "initial_credits[b]"),
+        ("initial_credits", {"b": "1/2"}, "initial_credits[b]"),
+        ("initial_credits", {"b": -(10**10)}, "initial_credits[b]"),
+        ("initial_rewards", [(1, 1)], "initial_rewards"),
+        ("initial_rewards", {"x": (1, 1)}, "initial_rewards"),
+        ("initial_rewards", {"a": 3}, "initial_rewards[a]"),
+        ("initial_rewards", {"a": (1, 2)}, "initial_rewards[a]"),
+        ("initial_rewards", {"a": (-1, 0)}, "initial_rewards[a]"),
+        ("initial_rewards", {"a": (float("inf"), 1)}, "initial_rewards[a]"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(name, value, message):
-    with pytest.raises(InvalidArgument, match=message):
+def test_what_cannot_be_is_refused_by_name(name, value, named):
+    with raises(InvalidArgument, named):
         FairLearn(PROBLEM, **{name: value})
 
 
 def test_a_credit_beyond_what_64_bits_count_is_refused_and_a_surplus_cut_to_it():
     patient = PROBLEM.clone(unfairness_tolerance=10**30)
-    with pytest.raises(InvalidArgument, match="in 64 bits"):
+    with raises(InvalidArgument, "initial_credits[a]"):
         FairLearn(patient, initial_credits={"a": 10**25})
     policy = FairLearn(patient, initial_credits={"a": MOST_CREDIT, "b": -MOST_CREDIT})
     policy.ask(40)
@@ -595,9 +596,9 @@ def test_a_corrected_reward_of_a_later_epoch_counts_as_the_new_one():
 def test_the_next_problem_is_checked_as_any():
     policy = FairUCB(PROBLEM)
     policy.ask(9)
-    with pytest.raises(InvalidArgument, match="every share below 1/3"):
+    with raises(InvalidArgument, "problem"):
         policy.next_epoch(Problem(3, ["1/2", "1/10", "1/10"]))
-    with pytest.raises(InvalidArgument, match=r"problem must be a fairtrial\.allocation\.Problem"):
+    with raises(InvalidArgument, "problem", given="more"):
         policy.next_epoch("more")
     assert policy.asked == 9
 

@@ -25,6 +25,7 @@ from fairtrial.allocation import (
 )
 from fairtrial.errors import InvalidArgument, NotSupported, StorageError
 from tests import effort
+from tests.messages import raises
 
 PROBLEM = Problem(["a", "b", "c"], ["9/20", "9/20", 0])
 
@@ -265,9 +266,9 @@ def test_nonsense_that_another_process_publishes_is_ignored_and_named(body):
 def test_while_the_place_is_not_reached_shares_are_kept_and_afterwards_nothing_is_missing():
     place = Unreachable()
     first, second = alone(place), alone(place)
-    with pytest.raises(StorageError, match="does not answer"):
+    with raises(StorageError):
         first.exchange()
-    with pytest.raises(NotSupported, match="no exchange has succeeded"):
+    with raises(NotSupported):
         first.overall()
     for pull in first.ask(100):
         first.tell(pull, 1.0)
@@ -400,14 +401,14 @@ def test_the_policy_that_is_given_stays_as_it_is():
 
 
 def test_what_is_not_acceptable_is_refused():
-    with pytest.raises(NotSupported, match="sliding window"):
+    with raises(NotSupported):
         alone(Place(), FairLearn(PROBLEM, SlidingWindowUCB(10)))
-    with pytest.raises(InvalidArgument, match="policy"):
+    with raises(InvalidArgument, "policy"):
         alone(Place(), PROBLEM)
-    with pytest.raises(InvalidArgument, match=r"shared.*SharedStatistics"):
+    with raises(InvalidArgument, "shared"):
         alone("postgresql://")
     for interval in (0, -1, float("nan"), float("inf"), "1", 1e9):
-        with pytest.raises(InvalidArgument, match="interval"):
+        with raises(InvalidArgument, "interval", given=interval):
             LocalAllocator(FairLearn(PROBLEM), Place(), interval=interval)
 
 

@@ -10,6 +10,7 @@ from fairtrial.allocation import (
     fair_value,
 )
 from fairtrial.errors import InvalidArgument, NotSupported
+from tests.messages import raises
 
 INSTANCE_1 = [0.8, *(0.8 - 0.01 * i for i in range(2, 11))]
 
@@ -75,16 +76,16 @@ def test_equal_means_cost_nothing():
 
 
 def test_the_bounds_are_for_single_plays():
-    with pytest.raises(NotSupported):
+    with raises(NotSupported):
         complexity_of(Problem(3, 0.2, plays=2), [0.5, 0.5, 0.5], 100)
 
 
 def test_what_has_no_such_bounds_is_refused():
     drifting = DriftingEnvironment(Problem(2, 0.2), [[0.5, 0.4], [0.4, 0.5]], [10])
     for given in ("x", drifting):
-        with pytest.raises(InvalidArgument, match=r"environment must be a fairtrial\.allocation"):
+        with raises(InvalidArgument, "environment", given=given):
             complexity(given, 100)
-    with pytest.raises(InvalidArgument, match=r"problem must be a fairtrial\.allocation\.Problem"):
+    with raises(InvalidArgument, "problem"):
         fair_value(None, [0.5])
 
 

@@ -18,6 +18,7 @@ from fairtrial.allocation import (
 )
 from fairtrial.core.specification import problem_from_dict
 from fairtrial.errors import InvalidArgument, InvalidOutcome
+from tests.messages import raises
 
 
 def test_a_float_is_read_as_its_shortest_decimal():
@@ -56,18 +57,18 @@ def test_groups_are_kept_in_json():
 
 @pytest.mark.parametrize("unfairness_tolerance", [0.5, -1, True, "1", None])
 def test_a_tolerance_is_a_non_negative_integer(unfairness_tolerance):
-    with pytest.raises(InvalidArgument, match="unfairness_tolerance must be an integer"):
+    with raises(InvalidArgument, "unfairness_tolerance", given=unfairness_tolerance):
         Problem(2, "1/4", unfairness_tolerance)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), float("inf"), "x", "1/0", None, True])
 def test_a_share_outside_the_unit_interval_is_refused(share):
-    with pytest.raises(InvalidArgument, match=r"shares\[1\] must be in \[0, 1\]"):
+    with raises(InvalidArgument, "shares[1]", given=share):
         Problem(2, [0, share])
 
 
 def test_shares_beyond_one_are_refused_exactly():
-    with pytest.raises(InvalidArgument, match="sum to 10000001/10000000 > 1; no schedule can"):
+    with raises(InvalidArgument, "shares"):
         Problem(2, ["0.5", "0.5000001"])
     assert Problem(10, 0.1).is_exhausted
 
@@ -91,14 +92,14 @@ def test_shares_beyond_one_are_refused_exactly():
     ],
 )
 def test_bad_arguments_are_named(arguments, name):
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         Problem(**arguments)
     assert caught.value.name == name
 
 
 def test_a_large_common_denominator_is_refused_with_a_way_out():
     shares = ["1/1000003", "1/1000033"]
-    with pytest.raises(InvalidArgument, match=r"common denominator of 1000036000099 > 1000000000"):
+    with raises(InvalidArgument, "shares"):
         Problem(2, shares)
     rounded = round_shares(shares)
     assert Problem(2, rounded).denominator <= 10**9
@@ -109,19 +110,19 @@ def test_a_large_common_denominator_is_refused_with_a_way_out():
 
 @pytest.mark.parametrize("shares", ["1/3", {"a": "1/3"}, 0.5])
 def test_only_a_list_of_shares_is_rounded(shares):
-    with pytest.raises(InvalidArgument, match="shares must be a list of shares"):
+    with raises(InvalidArgument, "shares", given=shares):
         round_shares(shares)
 
 
 def test_several_plays_may_share_out_as_many_pulls():
     assert Problem(3, "2/3", plays=2).is_exhausted
-    with pytest.raises(InvalidArgument, match="sum to 21/10 > plays = 2"):
+    with raises(InvalidArgument, "shares"):
         Problem(3, 0.7, plays=2)
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), 1.1, -0.1, "1", None])
 def test_a_reward_outside_the_range_is_refused(reward):
-    with pytest.raises(InvalidOutcome):
+    with raises(InvalidOutcome):
         Problem(2, "1/4").check_outcome(reward)
 
 
@@ -163,32 +164,38 @@ def test_a_number_that_would_take_long_to_read_is_refused_before_it_is_read(shar
         lambda: FairLearn(Problem(arms, 0), initial_credits={"a": share}),
     ]
     for make in makers:
-        with pytest.raises(InvalidArgument, match="of at most 400 digits"):
+        with raises(InvalidArgument, given=share):
             make()
 
 
 @pytest.mark.parametrize(
-    ("make", "named"),
+    ("make", "name"),
     [
-        (lambda: Problem(10**9, 0), "arms must lead to at most 1,000,000 actions"),
+        (lambda: Problem(10**9, 0), "arms"),
         (lambda: Problem(HUGE, 0), "arms"),
         (lambda: Problem(2, 0, HUGE), "unfairness_tolerance"),
         (lambda: Problem(2, 0, plays=HUGE), "plays"),
         (lambda: Problem(2, 0, reward_range=(0, HUGE)), "reward_range"),
         (lambda: Problem(2, [[[["1/2"]]]]), "shares"),
-        (lambda: Problem(9000, [Fraction(1, 10**9 - i) for i in range(9000)]), "shares need a com"),
+        (lambda: Problem(9000, [Fraction(1, 10**9 - i) for i in range(9000)]), "shares"),
         (lambda: round_shares(["1/3"], HUGE), "denominator"),
         (lambda: FairLearn(Problem(2, 0), carry=HUGE), "carry"),
-        (lambda: FairLearn(Problem(2, 0), contexts=10**10), "contexts must be at most 5000000"),
+        (lambda: FairLearn(Problem(2, 0), contexts=10**10), "contexts"),
         (lambda: FairLearn(Problem(2, 0), price=5e-324), "price"),
-        (lambda: FairLearn(Problem(2, 0), initial_rewards=[(HUGE, 1), (0, 0)]), "initial_rewards"),
-        (lambda: FairLearn(Problem(2, 0), initial_rewards=[(1e300, 1), (0, 0)]), "initial_rewards"),
-        (lambda: SlidingWindowUCB(10**12), "width must be at most"),
-        (lambda: HorizonFairUCB(Problem(2, "1/2"), 10**30), "horizon must be an integer"),
+        (
+            lambda: FairLearn(Problem(2, 0), initial_rewards=[(HUGE, 1), (0, 0)]),
+            "initial_rewards[0]",
+        ),
+        (
+            lambda: FairLearn(Problem(2, 0), initial_rewards=[(1e300, 1), (0, 0)]),
+            "initial_rewards[0]",
+        ),
+        (lambda: SlidingWindowUCB(10**12), "width"),
+        (lambda: HorizonFairUCB(Problem(2, "1/2"), 10**30), "horizon"),
     ],
 )
-def test_what_no_memory_holds_is_refused_by_name(make, named):
-    with pytest.raises(InvalidArgument, match=f"^{named}"):
+def test_what_no_memory_holds_is_refused_by_name(make, name):
+    with raises(InvalidArgument, name):
         make()
 
 
@@ -196,7 +203,7 @@ def test_what_no_memory_holds_is_refused_by_name(make, named):
     "given", [(0, 1e160), (-1e160, 0), (0, 1e-160), (1, 1 + 1e-300), (-1.7e308, 1.7e308)]
 )
 def test_rewards_of_a_scale_that_floats_cannot_sum_are_refused(given):
-    with pytest.raises(InvalidArgument, match="reward_range must be two"):
+    with raises(InvalidArgument, "reward_range", given=given):
         Problem(2, 0, reward_range=given)
 
 

@@ -14,6 +14,7 @@ from fairtrial.errors import InvalidArgument
 from tests import effort
 from tests.allocation.adversaries import hostile, quotas, starving
 from tests.allocation.slow import SlowQuotas, float_rule
+from tests.messages import raises, warns
 
 pytestmark = pytest.mark.filterwarnings("ignore:the shares take every pull")
 
@@ -295,7 +296,7 @@ def test_rounds_beyond_exact_credits_are_refused_not_wrapped():
     policy = FairLearn(Problem(2, ["0.100000001", "0.5"]))
     assert 9.2e9 < policy._state.control.limit[0] <= (2**63 - 1) // 10**9
     policy._state.control.rounds[0] = policy._state.control.limit[0]
-    with pytest.raises(NotSupported, match="64-bit"):
+    with raises(NotSupported):
         policy.ask()
     assert policy.asked == 0
 
@@ -314,7 +315,7 @@ def test_lazy_refuses_to_look_a_hundred_million_rounds_ahead(last):
     for shares in (["0.49999999", last], ["0.4999", "0.50"]):
         problem = Problem(2, shares)
         if problem.denominator == 10**8:
-            with pytest.raises(InvalidArgument, match="scheduler must be 'due' when the shares"):
+            with raises(InvalidArgument, "scheduler"):
                 FairLearn(problem, scheduler="lazy")
         else:
             FairLearn(problem, scheduler="lazy").ask(5)
@@ -326,7 +327,7 @@ def test_one_arm_is_always_pulled():
 
 
 def test_shares_of_one_leave_nothing_for_others():
-    with pytest.warns(UserWarning, match="never be pulled"):
+    with warns(UserWarning):
         problem = Problem(3, ["1/2", "1/2", 0])
     policy = FairLearn(problem, lambda t, counts, sums, allowed: allowed[-1])
     assert 2 not in {pull.action for pull in policy.ask(100)}

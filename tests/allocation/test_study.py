@@ -12,6 +12,7 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.study import Study
 from tests.allocation.adversaries import quotas, starving
 from tests.allocation.slow import SlowQuotas
+from tests.messages import raises
 
 pytestmark = pytest.mark.filterwarnings("ignore:the shares take every pull")
 
@@ -108,11 +109,7 @@ def test_a_study_knows_its_learner_when_made_and_says_what_it_needs_when_opened(
         lambda **own: Study.open(url, "shop", **own),
         lambda **own: Study.import_log(tmp_path / "shop.jsonl", storage="memory://", **own),
     ):
-        with pytest.raises(InvalidArgument) as caught:
+        with raises(InvalidArgument, "policies"):
             open_it()
-        assert str(caught.value).startswith(
-            "policies must contain the class 'LeastRewarded', the learner that study 'shop' was "
-            "made with and fairtrial does not have: open it with policies=[LeastRewarded]"
-        )
         with open_it(policies=[LeastRewarded]) as study:
             assert study.progress().asked == 1

@@ -12,6 +12,7 @@ from fairtrial.causal._bif import parse_bif
 from fairtrial.causal._factors import Factor, sum_product
 from fairtrial.data import hepar2
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 GOOD = """// a comment
 network "example" { property author = "nobody (at all)" ; }
@@ -51,44 +52,42 @@ def test_rows_are_scaled_when_they_nearly_add_to_one():
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "message"),
+    ("old", "new", "line"),
     [
-        ("0.1, 0.2, 0.7;", "0.1, 0.2, 0.8;", 10, "must add to 1"),
-        ("0.1, 0.2, 0.7;", "0.5, -0.2, 0.7;", 10, "must not be negative"),
-        ("0.1, 0.2, 0.7;", "0.1, 0.9;", 10, "3 numbers are needed and 2 given"),
-        ("0.1, 0.2, 0.7;", "0.1, nan, 0.9;", 10, "expected a number, found 'nan'"),
-        ("0.1, 0.2, 0.7;", "1e999, 0, 0;", 10, "must add to 1"),
-        ("(t) 0.1", "(s) 0.1", 11, r"row \('s',\) of 'V' is given twice"),
-        ("(t) 0.1", "(u) 0.1", 10, "'S' has no state 'u'"),
-        ("(t) 0.1", "(t, t) 0.1", 10, "1 states of parents are needed and 2 given"),
-        ("  (t) 0.1, 0.2, 0.7;\n", "", 11, "2 rows of 'V' are needed and 1 given"),
-        ("[ 3 ]", "[ 2 ]", 4, "2 states are declared and 3 given"),
-        ("[ 3 ]", "[ x ]", 4, "is 'x', not a whole number"),
-        ("yes, maybe", "no, maybe", 4, "states are not distinct"),
-        ("type discrete [ 3 ]", "type continuous [ 3 ]", 4, "only discrete variables"),
-        ("variable V", "variable S", 4, "'S' is declared twice"),
-        ("( V | S )", "( V | Q )", 9, "'Q' is not declared"),
-        ("( V | S )", "( V | V )", 9, "not distinct other variables"),
-        ("( V | S )", "( S | V )", 9, "'S' has two probability blocks"),
-        ("probability ( S )", "likelihood ( S )", 8, "expected 'network', 'variable'"),
-        ("table 0.4, 0.6;", "table 0.4, 0.6", 8, "expected a number, found '}'"),
-        ("(t) 0.1", "row 0.1", 10, "expected '\\(', 'table', 'default' or '}'"),
-        ("/* another", "/ * another", 6, "expected 'network'"),
-        ("comment */", "comment", 6, "cannot read"),
+        ("0.1, 0.2, 0.7;", "0.1, 0.2, 0.8;", 10),
+        ("0.1, 0.2, 0.7;", "0.5, -0.2, 0.7;", 10),
+        ("0.1, 0.2, 0.7;", "0.1, 0.9;", 10),
+        ("0.1, 0.2, 0.7;", "0.1, nan, 0.9;", 10),
+        ("0.1, 0.2, 0.7;", "1e999, 0, 0;", 10),
+        ("(t) 0.1", "(s) 0.1", 11),
+        ("(t) 0.1", "(u) 0.1", 10),
+        ("(t) 0.1", "(t, t) 0.1", 10),
+        ("  (t) 0.1, 0.2, 0.7;\n", "", 11),
+        ("[ 3 ]", "[ 2 ]", 4),
+        ("[ 3 ]", "[ x ]", 4),
+        ("yes, maybe", "no, maybe", 4),
+        ("type discrete [ 3 ]", "type continuous [ 3 ]", 4),
+        ("variable V", "variable S", 4),
+        ("( V | S )", "( V | Q )", 9),
+        ("( V | S )", "( V | V )", 9),
+        ("( V | S )", "( S | V )", 9),
+        ("probability ( S )", "likelihood ( S )", 8),
+        ("table 0.4, 0.6;", "table 0.4, 0.6", 8),
+        ("(t) 0.1", "row 0.1", 10),
+        ("/* another", "/ * another", 6),
+        ("comment */", "comment", 6),
     ],
 )
-def test_a_mistake_is_named_with_its_line(old, new, line, message):
+def test_a_mistake_is_named_with_its_line(old, new, line):
     assert old in GOOD
-    with pytest.raises(BIFError, match=message) as caught:
+    with raises(BIFError, "net.bif", line=line):
         parse_bif(GOOD.replace(old, new, 1), "net.bif")
-    assert caught.value.line == line
-    assert str(caught.value).startswith(f"net.bif is not a well-formed BIF file: line {line}: ")
 
 
 def test_a_variable_without_a_distribution_and_an_empty_file_are_refused():
-    with pytest.raises(BIFError, match="'V' has no probability block"):
+    with raises(BIFError, "text", line=1):
         parse_bif("variable V { type discrete [ 1 ] { a }; }")
-    with pytest.raises(BIFError, match="line 1: the file is empty"):
+    with raises(BIFError, "text", line=1):
         parse_bif("")
 
 
@@ -97,7 +96,7 @@ def test_a_cycle_is_refused():
     text = block.format("A") + block.format("B")
     text += "probability ( A | B ) { (a) 1; } probability ( B | A ) { (a) 1; }"
     network = parse_bif(text)
-    with pytest.raises(InvalidArgument, match="no directed cycle"):
+    with raises(InvalidArgument, "edges"):
         CausalModel(network.edges, network.states, network.tables)
 
 
@@ -105,7 +104,7 @@ def test_a_default_for_an_impossibly_large_table_is_refused_before_it_is_made():
     names = [f"P{i}" for i in range(40)]
     text = "".join(f"variable {n} {{ type discrete [ 4 ] {{ a, b, c, d }}; }}\n" for n in names)
     text += f"probability ( P0 | {', '.join(names[1:])} ) {{ default 0.25, 0.25, 0.25, 0.25; }}"
-    with pytest.raises(BIFError, match="line 41: the table of 'P0' is too large"):
+    with raises(BIFError, "text", line=41):
         parse_bif(text)
 
 
@@ -114,7 +113,7 @@ def test_a_few_lines_cannot_make_a_table_of_millions(tmp_path):
     block = "variable {0} {{ type discrete [ 2 ] {{ a, b }}; }}\n"
     text = "".join(block.format(name) for name in [*names, "Y"])
     text += f"probability ( Y | {', '.join(names)} ) {{ default 0.5, 0.5; }}"
-    with pytest.raises(BIFError, match="all tables may have 1,000,000 numbers"):
+    with raises(BIFError, "text", line=22):
         parse_bif(text)
 
 
@@ -125,7 +124,7 @@ def test_many_tables_count_together():
     text += "".join(
         f"probability ( Y{k} | {', '.join(names)} ) {{ default 0.5, 0.5; }}" for k in range(5)
     )
-    with pytest.raises(BIFError, match="the table of 'Y3' is too large"):
+    with raises(BIFError, "text", line=23):
         parse_bif(text)
 
 
@@ -134,9 +133,9 @@ def test_a_network_that_hangs_together_too_much_is_not_summed_up():
     causes = [f"A{k}" for k in range(30)]
     pairs = list(combinations(causes, 2))
     factors = [Factor(pair, np.full((2, 2), 0.5)) for pair in pairs]
-    with pytest.raises(ModelError, match="too many nodes are connected"):
+    with raises(ModelError, "model"):
         sum_product(factors, ("A0",))
-    with pytest.raises(ModelError, match="cells to be listed"):
+    with raises(ModelError, "model"):
         sum_product(factors, causes)
 
 
@@ -186,12 +185,8 @@ def test_damaged_and_missing_files_are_refused(tmp_path):
     short, other = tmp_path / "short.bif.gz", tmp_path / "other.bif"
     short.write_bytes(whole[:5000])
     other.write_bytes(b"\xff\xfe\x00")
-    for path, message in (
-        (short, "must be an intact file"),
-        (other, "must be UTF-8 text"),
-        (tmp_path / "none.bif", "must be a readable file"),
-    ):
-        with pytest.raises(InvalidArgument, match=message):
+    for path in (short, other, tmp_path / "none.bif"):
+        with raises(InvalidArgument, "path"):
             CausalModel.from_bif(path)
 
 
@@ -207,7 +202,7 @@ def test_a_plain_and_a_compressed_file_are_the_same(tmp_path):
 def test_a_file_that_is_not_compressed_but_says_so_is_refused(tmp_path):
     path = tmp_path / "net.bif.gz"
     path.write_text(GOOD)
-    with pytest.raises(InvalidArgument, match="must be"):
+    with raises(InvalidArgument, "path"):
         CausalModel.from_bif(path)
 
 
@@ -215,7 +210,7 @@ def test_what_is_no_file_is_not_read(tmp_path):
     pipe = tmp_path / "pipe.bif"
     os.mkfifo(pipe)
     for path in (pipe, "/dev/zero"):
-        with pytest.raises(InvalidArgument, match="must be a regular file, not a pipe or device"):
+        with raises(InvalidArgument, "path"):
             CausalModel.from_bif(path)
 
 
@@ -225,7 +220,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path):
         for _ in range(40):
             stream.write(bytes(1_000_000))
     assert path.stat().st_size < 500_000
-    with pytest.raises(InvalidArgument, match="must unpack to 32,000,000 bytes or fewer"):
+    with raises(InvalidArgument, "path"):
         CausalModel.from_bif(path)
 
 
@@ -260,6 +255,6 @@ def test_the_files_of_older_tools_are_read():
     ],
 )
 def test_a_state_with_spaces_and_without_quotation_marks_is_refused_with_a_hint(text, line):
-    with pytest.raises(BIFError, match="needs quotation marks") as caught:
+    with raises(BIFError, "text", line=2) as caught:
         parse_bif(text)
     assert caught.value.line == line

@@ -17,6 +17,7 @@ from fairtrial.causal.family import FAMILY
 from fairtrial.errors import InvalidArgument
 from tests import effort
 from tests.causal.betting_instances import HARD_NULLS, TINY, region, small, three, tiny
+from tests.messages import raises
 
 KNOWN = {
     "tiny": (tiny, "k1", 4.722),
@@ -235,11 +236,11 @@ def test_outcomes_that_are_sure_are_no_trouble(reward):
 
 def test_what_has_no_bound_is_refused():
     problem, _ = tiny()
-    with pytest.raises(InvalidArgument, match="outcome range"):
+    with raises(InvalidArgument, "environment"):
         complexity_of(
             NetworkEnvironment(Problem(**{**problem.get_params(), "outcome_range": None}))
         )
-    with pytest.raises(InvalidArgument, match="environment"):
+    with raises(InvalidArgument, "environment"):
         complexity_of(problem)
     model = CausalModel(
         [("S", "V"), ("V", "Y"), ("S", "Y")],
@@ -247,5 +248,5 @@ def test_what_has_no_bound_is_refused():
         {"S": [0.5, 0.5], "Y": [[[0.5, 0.5], [0.2, 0.8]], [[0.6, 0.4], [0.1, 0.9]]]},
     )
     direct = Problem(model, "S", "V", "Y", {"a": [[0.5, 0.5]] * 2}, 0.2, (0.0, 1.0))
-    with pytest.raises(ModelError, match="Leave the table out"):
+    with raises(ModelError, "problem"):
         complexity_of(NetworkEnvironment(direct))

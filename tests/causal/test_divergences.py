@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fairtrial.causal import CausalModel, Density, ModelError, Problem, chain, divergences
 from fairtrial.causal.divergences import _log_means
 from tests.causal.slow import diamond, gap_divergence, outcome_divergence, tiny
+from tests.messages import raises, warns
 
 ST = ("s", "s'")
 TS = ("s'", "s")
@@ -93,7 +94,7 @@ def test_missing_distributions_are_named():
     sizes = {"S": 2, "A": 2, "X": 2, "V": 2, "Y": 2}
     tables = {"X": np.full((2, 2, 2), 0.5), "S": [0.5, 0.5]}
     problem = Problem(CausalModel(edges, sizes, tables), "S", "V", "Y", {"a": [0.5, 0.5]}, 0.1)
-    with pytest.raises(ModelError, match="distributions of all nodes that lead to"):
+    with raises(ModelError, "model"):
         divergences(problem)
 
 
@@ -145,7 +146,7 @@ def test_densities_are_sampled_with_a_jackknife_error_that_covers_the_truth(monk
 def test_a_heavy_tail_is_warned_of(monkeypatch, dimensions):
     monkeypatch.setattr("fairtrial.causal._quadrature._MOST_DIMENSIONS", dimensions)
     problem = gaussian_chain(shift=4.0)
-    with pytest.warns(RuntimeWarning, match="may be infinite"):
+    with warns(RuntimeWarning):
         divergences(problem, samples=1000)
 
 

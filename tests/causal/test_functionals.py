@@ -9,6 +9,7 @@ from fairtrial.causal._functionals import KNOWLEDGE, Functionals, knowledge_of
 from fairtrial.errors import InvalidArgument
 from tests.causal.betting_instances import region, tiny
 from tests.causal.slow import confounded, diamond, without_overlap
+from tests.messages import raises
 
 PROBLEMS = {
     "chain": lambda: tiny()[0],
@@ -133,7 +134,7 @@ def test_without_a_table_of_a_covariate_its_law_is_not_known():
     tables = {node: table for node, table in model.tables.items() if node != "A"}
     problem = problem.clone(model=CausalModel(model.edges, dict(model.states), tables))
     assert knowledge_of(problem, "auto") == "covariates"
-    with pytest.raises(ModelError, match="no table for 'A'"):
+    with raises(ModelError, "knowledge"):
         knowledge_of(problem, "cells")
 
 
@@ -147,7 +148,7 @@ def test_a_covariate_that_the_attribute_influences_is_none():
     arms = {"a": [[0.5, 0.5], [0.1, 0.9]]}
     problem = Problem(model, "S", "V", "Y", arms, 0.1)
     assert knowledge_of(problem, "auto") in ("cells", "ratios")
-    with pytest.raises(ModelError, match="influences 'B'"):
+    with raises(ModelError, "knowledge"):
         knowledge_of(problem, "covariates")
 
 
@@ -156,7 +157,7 @@ def test_estimated_tables_are_not_the_law():
     log = environment.table([0] * 200, np.random.default_rng(0))
     fitted = problem.clone(model=problem.model.fit(log, ["S"]))
     assert knowledge_of(fitted, "auto") == "covariates"
-    with pytest.raises(InvalidArgument, match="estimated from data"):
+    with raises(InvalidArgument, "knowledge"):
         knowledge_of(fitted, "cells")
 
 

@@ -6,6 +6,7 @@ import pytest
 from fairtrial.causal import CausalModel, Density, ModelError
 from fairtrial.core.parameters import plain
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 EDGES = [("S", "V"), ("A", "V"), ("V", "Y")]
 STATES = {"S": ["s", "t"], "A": 2, "V": 2, "Y": 2}
@@ -51,34 +52,34 @@ def test_reading_back_changes_no_digit():
 
 
 @pytest.mark.parametrize(
-    ("edges", "tables", "message"),
+    ("edges", "tables", "name"),
     [
-        ([("a", "b"), ("b", "a")], {}, "edges must have no directed cycle; found"),
-        ([("a", "a")], {}, "no directed cycle"),
-        ([("a", "b"), ("a", "b")], {}, "edges must be distinct"),
-        ([("a", "b", "c")], {}, r"edges must be pairs \(parent, child\)"),
-        (3, {}, "edges must be pairs"),
-        ([("a", "b")], {"c": [1.0]}, "tables must be of nodes among a, b; got 'c'"),
-        ([("a", "b")], {"a": [0.5, 0.6]}, "table of a must be non-negative numbers"),
-        ([("a", "b")], {"b": [[0.5, 0.5], [1.5, -0.5]]}, "table of b, row a=1 must be"),
-        ([("a", "b")], {"b": [[0.5, 0.5], [np.nan, 1]]}, "table of b, row a=1 must be"),
-        ([("a", "b")], {"b": [0.5, 0.5]}, r"must have shape \(2, 2\)"),
-        ([("a", "b")], {"b": "half"}, "must be an array of numbers"),
-        ([("a", "b")], 3, "tables must be a mapping by node"),
-        ([("c", "b")], {"b": [[0.5, 0.5]]}, "needs states of 'c', which has none"),
+        ([("a", "b"), ("b", "a")], {}, "edges"),
+        ([("a", "a")], {}, "edges"),
+        ([("a", "b"), ("a", "b")], {}, "edges"),
+        ([("a", "b", "c")], {}, "edges"),
+        (3, {}, "edges"),
+        ([("a", "b")], {"c": [1.0]}, "tables"),
+        ([("a", "b")], {"a": [0.5, 0.6]}, "table of a"),
+        ([("a", "b")], {"b": [[0.5, 0.5], [1.5, -0.5]]}, "table of b, row a=1"),
+        ([("a", "b")], {"b": [[0.5, 0.5], [np.nan, 1]]}, "table of b, row a=1"),
+        ([("a", "b")], {"b": [0.5, 0.5]}, "table of b"),
+        ([("a", "b")], {"b": "half"}, "table of b"),
+        ([("a", "b")], 3, "tables"),
+        ([("c", "b")], {"b": [[0.5, 0.5]]}, "table of b"),
     ],
 )
-def test_models_that_contradict_themselves_are_refused(edges, tables, message):
-    with pytest.raises(ModelError, match=message):
+def test_models_that_contradict_themselves_are_refused(edges, tables, name):
+    with raises(ModelError, name):
         CausalModel(edges, {"a": 2, "b": 2}, tables)
 
 
 def test_a_density_of_an_unknown_node_adds_it():
     density = Density(lambda x, parents: -x)
     assert CausalModel([], {"a": 2}, densities={"x": density}).nodes == ("a", "x")
-    with pytest.raises(InvalidArgument, match=r"^densities\[x\] must be"):
+    with raises(InvalidArgument, "densities[x]"):
         CausalModel([], {"a": 2}, densities={"x": max})
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         CausalModel([], {"a": ["same", "same"]})
 
 
@@ -114,17 +115,17 @@ def test_known_tables_are_kept_unless_they_are_named():
 
 
 @pytest.mark.parametrize(
-    ("table", "options", "message"),
+    ("table", "options", "name"),
     [
-        ({"S": ["s"]}, {"nodes": ["V"]}, "table must have the column 'A'"),
-        ({"S": ["s", "q"]}, {}, "row 1: S must be one of 's', 't'; got 'q'"),
-        ({"S": ["s"]}, {"nodes": ["Q"]}, "node must be one of"),
-        ({"S": ["s"], "A": [0], "V": [0]}, {"smoothing": 0}, "without any observation"),
-        (["s", "t"], {}, "table must be a mapping of columns, or a DataFrame"),
+        ({"S": ["s"]}, {"nodes": ["V"]}, "table"),
+        ({"S": ["s", "q"]}, {}, "row 1: S"),
+        ({"S": ["s"]}, {"nodes": ["Q"]}, "node"),
+        ({"S": ["s"], "A": [0], "V": [0]}, {"smoothing": 0}, "V"),
+        (["s", "t"], {}, "table"),
     ],
 )
-def test_bad_data_are_refused(table, options, message):
-    with pytest.raises(ModelError, match=message):
+def test_bad_data_are_refused(table, options, name):
+    with raises(ModelError, name):
         CausalModel(EDGES, STATES).fit(table, **options)
 
 
@@ -167,7 +168,7 @@ def test_a_pgmpy_network_is_read_by_its_state_names():
 def test_a_pgmpy_network_without_a_distribution_is_refused():
     network = Network(Cpd(["S"], [0.4, 0.6], {"S": ["s", "t"]}))
     network.cpds["V"] = None
-    with pytest.raises(ModelError, match="V has no distribution in the pgmpy model"):
+    with raises(ModelError, "V"):
         CausalModel.from_pgmpy(network)
 
 
@@ -205,9 +206,9 @@ def test_relations_in_random_graphs_are_those_that_networkx_finds(seed):
 
 def test_networkx_graphs_that_are_no_directed_acyclic_ones_are_refused():
     nx = pytest.importorskip("networkx")
-    with pytest.raises(ModelError, match="must have no directed cycle"):
+    with raises(ModelError, "edges"):
         CausalModel(nx.DiGraph([("S", "V"), ("V", "S")]), STATES)
-    with pytest.raises(ModelError, match="edges must be directed"):
+    with raises(ModelError, "edges"):
         CausalModel(nx.Graph(EDGES), STATES)
 
 
@@ -215,5 +216,5 @@ def test_numbers_and_booleans_stand_for_numbered_states():
     model = CausalModel([("S", "X")], {"S": ["a", "b"], "X": 3})
     given = [0, "1", 2.0, True, False, np.True_, np.float64(1.0), np.int64(2)]
     assert model.encode("X", given).tolist() == [0, 1, 2, 1, 0, 1, 1, 2]
-    with pytest.raises(ModelError, match=r"row 1: X must be one of '0', '1', '2'; got 0\.5"):
+    with raises(ModelError, "row 1: X", given=0.5):
         model.encode("X", [1, 0.5])

@@ -16,6 +16,7 @@ from fairtrial.causal._ledger import open_ledger
 from fairtrial.causal._weighted import Weighted
 from fairtrial.errors import InvalidArgument, NotSupported
 from tests.causal.slow import diamond, tiny
+from tests.messages import raises, warns
 
 
 @pytest.mark.statistical
@@ -58,7 +59,7 @@ def test_an_arm_without_overlap_can_never_be_certified():
     arms = {"k0": [[0.5, 0.5, 0], [0.4, 0.6, 0]], "k1": [[0.2, 0.3, 0.5], [0.3, 0.3, 0.4]]}
     costs = [[0, 0, 0], [math.inf] * 3]
     _, environment = chain(0.4, arms, [0.1, 0.1, 0.9], 0.2, costs=costs)
-    with pytest.warns(UserWarning, match="'k1'"):
+    with warns(UserWarning):
         found = row_budgets(environment).certifying_budget
     assert found[0] is not None
     assert found[1] is None
@@ -67,11 +68,11 @@ def test_an_arm_without_overlap_can_never_be_certified():
 def test_too_many_pairs_leave_the_budget_open():
     arms = {"a": np.full((5, 2), 0.5), "b": np.tile([0.2, 0.8], (5, 1))}
     _, environment = chain([0.2] * 5, arms, [0.1, 0.9], 0.2)
-    with pytest.raises(NotSupported, match="20 pairs"):
+    with raises(NotSupported):
         row_budgets(environment)
 
 
 def test_without_a_range_nothing_can_be_planned():
     bare = tiny()[0].clone(outcome_range=None)
-    with pytest.raises(InvalidArgument, match="must have an outcome range"):
+    with raises(InvalidArgument, "environment"):
         row_budgets(NetworkEnvironment(bare))

@@ -26,6 +26,7 @@ from fairtrial.core.specification import policy_from_dict, problem_from_dict
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.simulation import simulate
 from tests.causal.slow import diamond, thin, tiny
+from tests.messages import raises
 
 POLICIES = [
     (ConstraintSuccessiveRejection, {}),
@@ -102,7 +103,7 @@ def test_a_state_without_the_rows_is_refused_and_changes_nothing():
     state = policy.get_state()
     for missing in ("ledger_sums", "recent_ledger_sums"):
         part = {name: value for name, value in state.items() if name != missing}
-        with pytest.raises(InvalidArgument, match=missing):
+        with raises(InvalidArgument, "state"):
             policy.set_state(part)
     assert policy.asked == 0
 
@@ -217,9 +218,9 @@ def test_without_carriers_every_arm_is_fair():
 def test_where_the_attribute_cannot_be_forced_natural_rows_have_to_do():
     costs = [[0, math.inf, math.inf]] * 3
     problem, environment = tiny(costs=costs)
-    with pytest.raises(InvalidArgument, match="pool_natural must be True"):
+    with raises(InvalidArgument, "pool_natural"):
         ConstraintSuccessiveRejection(problem, 1000)
-    with pytest.raises(InvalidArgument, match="must allow forced rows"):
+    with raises(InvalidArgument, "problem"):
         TwoStageRejection(problem, 1000)
     for policy in (
         ConstraintSuccessiveRejection(problem, 2000, pool_natural=True),
@@ -244,7 +245,7 @@ def test_a_model_without_all_tables_is_sampled_evenly():
     run = PlugIn(problem, 600).compiled_run(environment, np.random.default_rng(0), None)
     assert run.pulls.tolist() == [100] * 6
     assert run.answer == environment.truth.best == "b"
-    with pytest.raises(ModelError, match="must give the distributions"):
+    with raises(ModelError, "model"):
         ConstraintSuccessiveRejection(problem, 600).ask()
 
 
@@ -460,7 +461,7 @@ def test_an_unfair_arm_is_hardly_ever_named_where_cells_are_thin():
 def test_a_certificate_is_proven_when_all_went_as_planned():
     problem, environment = tiny()
     policy = PlugIn(problem, 4000)
-    with pytest.raises(InvalidArgument, match="must be spent first"):
+    with raises(InvalidArgument, "budget"):
         policy.certificate()
     policy.compiled_run(environment, np.random.default_rng(0), None)
     found = policy.certificate(delta=0.05)
@@ -478,24 +479,24 @@ def test_unasked_rows_count_as_data():
 
 
 @pytest.mark.parametrize(
-    ("outcome", "message"),
+    ("outcome", "named"),
     [
-        ({"V": 0, "Y": 0}, "S is missing"),
-        ({"S": "x", "V": 0, "Y": 0}, "S must be one of 's', \"s'\"; got 'x'"),
-        ({"S": "s'", "V": 0, "Y": 0}, "must have the forced value 's'"),
-        ({"S": "s", "V": 0, "Y": 2}, r"Y must lie in \[0, 1\]"),
-        ({"S": "s", "V": 0, "Y": math.inf}, "Y must be finite; got inf"),
-        ({"S": "s", "V": 0, "Y": 10**400}, "Y must be finite"),
-        (0.5, "must be a row with the fields S, V, Y"),
+        ({"V": 0, "Y": 0}, "outcome: S"),
+        ({"S": "x", "V": 0, "Y": 0}, "outcome: S"),
+        ({"S": "s'", "V": 0, "Y": 0}, "outcome"),
+        ({"S": "s", "V": 0, "Y": 2}, "outcome: Y"),
+        ({"S": "s", "V": 0, "Y": math.inf}, "outcome: Y"),
+        ({"S": "s", "V": 0, "Y": 10**400}, "outcome: Y"),
+        (0.5, "outcome"),
     ],
 )
-def test_a_bad_outcome_is_refused_and_changes_nothing(outcome, message):
+def test_a_bad_outcome_is_refused_and_changes_nothing(outcome, named):
     problem, _ = tiny()
     policy = UniformSampling(problem, 90)
     pulls = policy.ask(90)
     forced = next(pull for pull in pulls if pull.sensitive == "s")
     before = policy.get_state()
-    with pytest.raises(InvalidOutcome, match=message):
+    with raises(InvalidOutcome, named):
         policy.tell(forced, outcome)
     after = policy.get_state()
     assert all((before[name] == after[name]).all() for name in before)
@@ -505,7 +506,7 @@ def test_an_impossible_row_is_refused():
     problem, _ = chain(0.4, {"a": [[1, 0], [0.5, 0.5]]}, [0.1, 0.9], 0.2)
     policy = UniformSampling(problem, 3)
     pulls = policy.ask(3)
-    with pytest.raises(InvalidOutcome, match="probability zero under its own arm 'a'"):
+    with raises(InvalidOutcome, "outcome"):
         policy.tell(pulls[1], {"S": "s", "V": 1, "Y": 1})
 
 
@@ -531,17 +532,17 @@ def test_progress_says_how_far_it_has_come(cls, options):
 
 def test_a_bound_that_no_arm_can_pass_is_refused_with_the_least_budget():
     problem, _ = tiny(fairness_bound=0.01)
-    with pytest.raises(BoundTooTight) as caught:
+    with raises(BoundTooTight) as caught:
         ConstraintSuccessiveRejection(problem, 100)
     least = caught.value.smallest_budget
     ConstraintSuccessiveRejection(problem, least)
-    with pytest.raises(BoundTooTight):
+    with raises(BoundTooTight):
         ConstraintSuccessiveRejection(problem, least - 1)
 
 
 def test_a_bound_as_small_as_the_last_margin_is_too_tight():
     margin = 3 / 2 ** n_phases(100)
-    with pytest.raises(BoundTooTight):
+    with raises(BoundTooTight):
         ConstraintSuccessiveRejection(tiny(fairness_bound=margin)[0], 100)
     ConstraintSuccessiveRejection(tiny(fairness_bound=np.nextafter(margin, 1.0))[0], 100)
 
@@ -554,28 +555,28 @@ def test_the_smallest_budget_is_the_smallest(bound):
 
 
 @pytest.mark.parametrize(
-    ("build", "message"),
+    ("build", "name"),
     [
-        (lambda p: ConstraintSuccessiveRejection(p, 9), "budget must be at least 10"),
-        (lambda p: TwoStageRejection(p, 19), "budget must be at least 20"),
-        (lambda p: SuccessiveRejection(p, 100, variant=3), "variant must be 1 or 2; got 3"),
-        (lambda p: PlugIn(p, 100, estimator="best"), "estimator must be one of"),
-        (lambda p: PlugIn(p, 0), "budget must be an integer of at least 1"),
-        (lambda p: PlugIn(None, 10), "problem must be a fairtrial.causal.Problem"),
+        (lambda p: ConstraintSuccessiveRejection(p, 9), "budget"),
+        (lambda p: TwoStageRejection(p, 19), "budget"),
+        (lambda p: SuccessiveRejection(p, 100, variant=3), "variant"),
+        (lambda p: PlugIn(p, 100, estimator="best"), "estimator"),
+        (lambda p: PlugIn(p, 0), "budget"),
+        (lambda p: PlugIn(None, 10), "problem"),
         (
             lambda p: ConstraintSuccessiveRejection(p.clone(outcome_range=None), 100),
-            "must give outcome_range",
+            "problem",
         ),
     ],
 )
-def test_bad_arguments_are_refused(build, message):
-    with pytest.raises(InvalidArgument, match=message):
+def test_bad_arguments_are_refused(build, name):
+    with raises(InvalidArgument, name):
         build(tiny()[0])
 
 
 def test_too_many_values_for_pairs_are_left_to_the_plug_in():
     problem = diamond(6, sensitive=5).clone(fairness_bound=0.5)
-    with pytest.raises(ft.errors.NotSupported, match="use PlugIn"):
+    with raises(ft.errors.NotSupported):
         ConstraintSuccessiveRejection(problem, 1000).ask()
     environment = NetworkEnvironment(problem)
     run = PlugIn(problem, 20_000).compiled_run(environment, np.random.default_rng(0), None)

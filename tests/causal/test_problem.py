@@ -11,6 +11,7 @@ from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.core.specification import problem_from_dict
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from tests.causal.slow import diamond, tiny
+from tests.messages import raises, warns
 
 ARMS = {"a": [[0.5, 0.5], [0.4, 0.6]]}
 
@@ -64,7 +65,7 @@ def test_outcomes_are_rows_with_labels_and_a_number():
     clean = {"S": "t", "V": "1", "Y": 2.0}
     assert found.check_outcome({"S": "t", "V": 1.0, "Y": "1", "other": 3}) == clean
     assert found.check_outcome(clean) == clean
-    with pytest.raises(InvalidOutcome, match="Y must be a number or one of '0', '1'; got 'x'"):
+    with raises(InvalidOutcome, "outcome: Y", given="x"):
         found.check_outcome({"S": "t", "V": 1, "Y": "x"})
 
 
@@ -73,24 +74,24 @@ def test_real_values_are_numbers():
     real = CausalModel([("S", "V"), ("V", "Y")], {"S": ["s", "t"]})
     found = problem(model=real, arms={"a": density})
     assert found.check_outcome({"S": "s", "V": 0.5, "Y": 0.25})["V"] == 0.5
-    with pytest.raises(InvalidOutcome, match="V must be finite; got nan"):
+    with raises(InvalidOutcome, "outcome: V"):
         found.check_outcome({"S": "s", "V": math.nan, "Y": 0.25})
     assert found == found
     assert not cell_model_of(found).is_discrete
 
 
 BAD = [
-    ({"sensitive": "Q"}, ModelError, "sensitive must be one of"),
-    ({"intervened": "Q"}, ModelError, "intervened must be one of"),
-    ({"outcome": "V"}, ModelError, "outcome must be another node"),
-    ({"outcome": "S"}, ModelError, "outcome must be another node"),
-    ({"intervened": "S"}, ModelError, "intervened must be another node than sensitive"),
-    ({"edges": [("A", "S"), ("S", "V"), ("V", "Y")]}, ModelError, "must be a root"),
-    ({"edges": [("S", "V"), ("Y", "V")]}, ModelError, "must be an ancestor of 'Y'"),
+    ({"sensitive": "Q"}, ModelError, "sensitive"),
+    ({"intervened": "Q"}, ModelError, "intervened"),
+    ({"outcome": "V"}, ModelError, "outcome"),
+    ({"outcome": "S"}, ModelError, "outcome"),
+    ({"intervened": "S"}, ModelError, "intervened"),
+    ({"edges": [("A", "S"), ("S", "V"), ("V", "Y")]}, ModelError, "sensitive"),
+    ({"edges": [("S", "V"), ("Y", "V")]}, ModelError, "intervened"),
     (
         {"edges": [("S", "V"), ("S", "X"), ("X", "Y"), ("V", "Y")]},
         ModelError,
-        "table of X is needed",
+        "table of X",
     ),
     (
         {
@@ -98,55 +99,55 @@ BAD = [
             "forcing": "never",
         },
         ModelError,
-        "table of Y is needed",
+        "table of Y",
     ),
-    ({"arms": {}}, InvalidArgument, "arms must be a mapping"),
-    ({"arms": {"a": [[0.5, 0.5]]}}, ModelError, r"arm 'a' must have shape \(2, 2\)"),
+    ({"arms": {}}, InvalidArgument, "arms"),
+    ({"arms": {"a": [[0.5, 0.5]]}}, ModelError, "arm 'a'"),
     (
         {"arms": {"a": [[0.5, 0.5], [0.4, 0.5]]}},
         ModelError,
-        "arm 'a', row S=t must be non-negative numbers that add to one",
+        "arm 'a', row S=t",
     ),
-    ({"fairness_bound": 0}, InvalidArgument, "fairness_bound must be"),
-    ({"fairness_bound": -1}, ValueError, "fairness_bound must be"),
-    ({"outcome_range": (1, 0)}, InvalidArgument, "outcome_range must be"),
-    ({"outcome_range": (0, math.inf)}, InvalidArgument, "outcome_range must be"),
-    ({"costs": [1, 2]}, InvalidArgument, "costs must be numbers of shape"),
-    ({"costs": [-1]}, InvalidArgument, "costs must not be negative"),
-    ({"costs": [math.inf]}, InvalidArgument, "some row affordable"),
-    ({"direction": "up"}, InvalidArgument, "direction must be one of"),
-    ({"outcome": ("Y", {"0": 1})}, ModelError, "must give a number for each state"),
-    ({"outcome": 3}, ModelError, "outcome must be a node, or a node with a number"),
-    ({"outcome": ("Y", 3)}, ModelError, "outcome must be a node, or a node with a number"),
-    ({"sensitive": []}, InvalidArgument, "sensitive must be a non-empty list"),
-    ({"costs": "dear"}, InvalidArgument, "costs must be numbers of shape"),
-    ({"costs": 10**400}, InvalidArgument, "costs must be numbers of shape"),
-    ({"model": 3}, InvalidArgument, "model must be a CausalModel"),
-    ({"model": {"nodes": 3}}, InvalidArgument, r"model\.nodes is not an argument of CausalModel"),
-    ({"model": {"edges": []}}, InvalidArgument, r"model\.states is missing"),
-    ({"model": {3: "edges"}}, ModelError, "model must hold a CausalModel's arguments"),
-    ({"model": model(S=["natural", "t"])}, ModelError, "no value called 'natural'"),
+    ({"fairness_bound": 0}, InvalidArgument, "fairness_bound"),
+    ({"fairness_bound": -1}, ValueError, "fairness_bound"),
+    ({"outcome_range": (1, 0)}, InvalidArgument, "outcome_range"),
+    ({"outcome_range": (0, math.inf)}, InvalidArgument, "outcome_range"),
+    ({"costs": [1, 2]}, InvalidArgument, "costs"),
+    ({"costs": [-1]}, InvalidArgument, "costs"),
+    ({"costs": [math.inf]}, InvalidArgument, "costs"),
+    ({"direction": "up"}, InvalidArgument, "direction"),
+    ({"outcome": ("Y", {"0": 1})}, ModelError, "outcome"),
+    ({"outcome": 3}, ModelError, "outcome"),
+    ({"outcome": ("Y", 3)}, ModelError, "outcome"),
+    ({"sensitive": []}, InvalidArgument, "sensitive"),
+    ({"costs": "dear"}, InvalidArgument, "costs"),
+    ({"costs": 10**400}, InvalidArgument, "costs"),
+    ({"model": 3}, InvalidArgument, "model"),
+    ({"model": {"nodes": 3}}, InvalidArgument, "model.nodes"),
+    ({"model": {"edges": []}}, InvalidArgument, "model.states"),
+    ({"model": {3: "edges"}}, ModelError, "model"),
+    ({"model": model(S=["natural", "t"])}, ModelError, "sensitive"),
 ]
 
 
-@pytest.mark.parametrize(("changes", "error", "message"), BAD)
-def test_bad_arguments_are_refused(changes, error, message):
-    with pytest.raises(error, match=message):
+@pytest.mark.parametrize(("changes", "error", "name"), BAD)
+def test_bad_arguments_are_refused(changes, error, name):
+    with raises(error, name):
         problem(**changes)
 
 
 @pytest.mark.parametrize(
     ("p_sensitive", "arms", "name"),
     [
-        (["x", "y"], [[[1, 0], [0, 1]]], "p_sensitive"),
-        ({"s": "x", "t": 0.5}, [[[1, 0], [0, 1]]], "p_sensitive"),
+        (["x", "y"], [[[1, 0], [0, 1]]], "p_sensitive[0]"),
+        ({"s": "x", "t": 0.5}, [[[1, 0], [0, 1]]], "p_sensitive[s]"),
         (0.5, "arms", "arms"),
         (0.5, [[1, 0], [0, 1]], "arms"),
     ],
     ids=["text", "text by label", "no tables", "one table"],
 )
 def test_a_chain_names_the_argument_that_is_wrong(p_sensitive, arms, name):
-    with pytest.raises(InvalidArgument, match=f"^{name}"):
+    with raises(InvalidArgument, name):
         chain(p_sensitive, arms, [0.1, 0.9], 0.2)
 
 
@@ -160,12 +161,12 @@ def test_values_of_several_attributes_must_differ_when_joined():
     states = {"S": ["a, b", "a"], "T": ["c", "b, c"], "V": 2, "Y": 2}
     both = CausalModel([("S", "V"), ("T", "V"), ("V", "Y")], states)
     arms = {"a": np.full((2, 2, 2), 0.5)}
-    with pytest.raises(ModelError, match="must have values that differ when joined; got 'a, b, c'"):
+    with raises(ModelError, "sensitive", given="a, b, c"):
         Problem(both, ["S", "T"], "V", "Y", arms, 0.1)
 
 
 def test_a_bound_as_wide_as_the_range_is_warned_of():
-    with pytest.warns(UserWarning, match="cannot bind"):
+    with warns(UserWarning):
         problem(fairness_bound=1.0)
 
 
@@ -190,7 +191,7 @@ def test_a_chain_takes_shares_in_every_form():
     assert chain([0.2, 0.3, 0.5], np.full((4, 3, 2), 0.5), [0, 1], 0.1)[0].arm_labels == tuple(
         "0123"
     )
-    with pytest.raises(InvalidArgument, match="reward must be probabilities"):
+    with raises(InvalidArgument, "reward"):
         chain(0.5, ARMS, [0, 2], 0.1)
 
 
@@ -202,6 +203,6 @@ def test_data_never_name_a_file_to_be_opened(tmp_path):
     # Opening a pipe would block forever, and /dev/zero never ends.
     for path in (secret, str(secret), str(pipe), "/dev/zero", "no such file"):
         for read in (Problem.from_dict, problem_from_dict):
-            with pytest.raises(InvalidArgument, match="model must be the model itself") as caught:
+            with raises(InvalidArgument, "model", given=path) as caught:
                 read({**written, "model": path})
             assert "hunter2" not in str(caught.value)

@@ -17,6 +17,7 @@ from fairtrial.causal import (
     divergences,
 )
 from tests.causal.test_estimation import gaussian_environment
+from tests.messages import raises
 
 # Four standard errors: by chance, one score in 16,000 is larger.
 SIGMAS = 4.0
@@ -93,10 +94,10 @@ def test_densities_that_are_wrong_or_not_found_are_refused():
 
     wrong = Density(lambda x, parents: laplace.logpdf(x) - 1.0, sample)
     environment = NetworkEnvironment(laplace_chain().clone(arms={"wrong": wrong}))
-    with pytest.raises(ModelError, match=r"must integrate to one; got 0\.36"):
+    with raises(ModelError, "densities"):
         _ = environment.truth
     far = laplace_chain(location=3000.0, sampled=False)
-    with pytest.raises(ModelError, match="must integrate to one; got 0"):
+    with raises(ModelError, "densities"):
         divergences(far)
 
 

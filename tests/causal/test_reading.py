@@ -12,6 +12,7 @@ from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.testing import check_policy
 from tests.causal.betting_instances import TINY, region, small, three, tiny
 from tests.effort import runs, tolerated
+from tests.messages import raises, warns
 
 KNOWLEDGE = ["cells", "covariates", "ratios"]
 
@@ -261,7 +262,7 @@ def test_a_log_that_contradicts_the_model_is_not_called_proven():
     log = environment.table(rng.integers(problem.n_actions, size=1_500), rng)
     swapped = {"0": "1", "1": "0"}
     wrong = {**log, "arm": [swapped.get(arm, arm) for arm in log["arm"]]}
-    with pytest.warns(ContradictedModel, match="V given the arm, S"):
+    with warns(ContradictedModel):
         found = read(problem, wrong)
     assert not found.guarantee.proven
     assert "the rows contradict the model" in found.guarantee.statement + str(found.guarantee)
@@ -393,32 +394,32 @@ def test_a_correction_pays_the_row_by_its_own_probabilities():
 def test_what_does_not_fit_is_refused_by_name(options, name):
     problem, environment = tiny()
     log = environment.table([0, 3, 6] * 10, np.random.default_rng(0))
-    with pytest.raises(InvalidArgument, match=name):
+    with raises(InvalidArgument, name):
         read(problem, log, **options)
 
 
 def test_allocation_without_a_finished_experiment_is_refused():
-    with pytest.raises(InvalidArgument, match="allocation is only for assigned actions"):
+    with raises(InvalidArgument, "allocation"):
         BlockBetting(tiny()[0], allocation="any")
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "said"),
+    ("column", "value", "name"),
     [
-        ("V", "9", "row 4: .*V"),
-        ("Y", 1.5, "row 4"),
-        ("Y", math.inf, "row 4"),
+        ("V", "9", "row 4: outcome: V"),
+        ("Y", 1.5, "row 4: outcome: Y"),
+        ("Y", math.inf, "row 4: outcome: Y"),
         ("arm", "k9", "row 4: arm"),
         ("s_mode", "perhaps", "row 4: s_mode"),
-        ("S", "x", "row 4"),
+        ("S", "x", "row 4: outcome: S"),
     ],
 )
-def test_a_bad_value_is_refused_with_its_row(column, value, said):
+def test_a_bad_value_is_refused_with_its_row(column, value, name):
     problem, environment = tiny()
     log = environment.table([0, 3, 6] * 10, np.random.default_rng(0))
     bad = {**log, "s_mode": ["natural"] * 30}
     bad[column] = [value if row == 4 else cell for row, cell in enumerate(bad[column])]
-    with pytest.raises(InvalidOutcome, match=said):
+    with raises(InvalidOutcome, name):
         read(problem, bad)
 
 
@@ -428,14 +429,14 @@ def test_a_row_that_its_own_arm_cannot_give_is_refused():
     log = environment.table([0, 3] * 10, np.random.default_rng(0))
     log = {**log, "arm": ["a"] * 20, "S": ["s"] * 20, "s_mode": ["natural"] * 20}
     log["V"] = ["1"] * 20
-    with pytest.raises(InvalidOutcome, match=r"row 0.*probability zero under its own arm 'a'"):
+    with raises(InvalidOutcome, "row 0: outcome"):
         read(problem, log)
 
 
 def test_an_empty_log_is_refused():
     problem, environment = tiny()
     log = environment.table([], np.random.default_rng(0))
-    with pytest.raises(InvalidArgument, match="table must have at least one row"):
+    with raises(InvalidArgument, "table"):
         read(problem, log)
 
 
@@ -469,7 +470,7 @@ def test_a_bad_cell_of_a_file_is_refused_with_its_line(tmp_path, column, cell, p
     log[column] = [cell if row == 1 else own for row, own in enumerate(log[column])]
     lines = [",".join(log), *(",".join(map(str, row)) for row in zip(*log.values(), strict=True))]
     (tmp_path / "log.csv").write_text("\n\n".join(lines))
-    with pytest.raises(InvalidOutcome) as caught:
+    with raises(InvalidOutcome) as caught:
         read(problem, tmp_path / "log.csv")
     assert caught.value.name.startswith(place)
 
@@ -478,6 +479,6 @@ def test_text_that_only_python_reads_as_a_number_is_none():
     problem, environment = tiny()
     log = environment.table([0, 3, 6] * 10, np.random.default_rng(0))
     log["Y"] = ["0_1", *map(str, log["Y"][1:])]
-    with pytest.raises(InvalidOutcome) as caught:
+    with raises(InvalidOutcome) as caught:
         read(problem, log)
     assert caught.value.name.startswith("row 0")

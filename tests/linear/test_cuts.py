@@ -15,6 +15,7 @@ from tests import effort
 from tests.block_betting import tell_of_all_but_the_third
 from tests.linear.slow_blocks import SlowBlocks
 from tests.linear.test_blocks import CLICKS, INSTANCES, RewardOf, coins, gaussian
+from tests.messages import raises
 from tests.subpopulations.block_views import serial_of
 
 DELTA = 0.1
@@ -189,20 +190,16 @@ def test_the_guarantee_names_what_it_assumes_of_the_assignment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("assigned", "message"),
-    [
-        ([0, 1, 3], "integers from 0 to 2"),
-        ([], "assigned"),
-        ([0, 1] * 20, "the mean of every arm, also '2'"),
-    ],
+    "assigned",
+    [[0, 1, 3], [], [0, 1] * 20],
     ids=str,
 )
-def test_assignments_that_cannot_be_analysed_are_refused(assigned: object, message: str) -> None:
-    with pytest.raises(errors.InvalidArgument, match=message):
+def test_assignments_that_cannot_be_analysed_are_refused(assigned: object) -> None:
+    with raises(errors.InvalidArgument, "assigned"):
         BlockBetting(Problem(np.eye(3), noise_std=1.0), assigned=assigned)
 
 
 @pytest.mark.parametrize("more", [{"batch": 5}, {"max_pulls": 9}], ids=str)
 def test_what_an_assignment_leaves_nothing_to_say_is_refused(more: dict[str, int]) -> None:
-    with pytest.raises(errors.InvalidArgument, match="assigned"):
+    with raises(errors.InvalidArgument, "assigned"):
         BlockBetting(Problem(np.eye(2), noise_std=1.0), assigned=[0, 1], **more)

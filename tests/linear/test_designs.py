@@ -23,6 +23,7 @@ from fairtrial.linear import (
 )
 from fairtrial.linear._kernels.designs import MinMaxSolver, PairSearch, g_design
 from tests import effort
+from tests.messages import raises
 
 
 def soare(dimension: int, angle: float) -> np.ndarray:
@@ -188,7 +189,7 @@ def test_a_design_stopped_early_is_certified_and_says_how_far_it_got() -> None:
     assert rough.lower <= fine.value
     assert rough.value >= fine.lower
     assert largest_form(problem, rough.weights, all_pairs(features)) == pytest.approx(rough.value)
-    with pytest.raises(DesignNotConverged, match="no design goes below") as caught:
+    with raises(DesignNotConverged) as caught:
         xy_optimal_design(problem, tol=1e-9, max_seconds=1e-9, require=True)
     assert caught.value.lower < caught.value.value
 
@@ -235,24 +236,24 @@ def test_where_there_is_nothing_to_tell_apart_all_arms_are_equal() -> None:
 
 def test_a_tie_has_no_oracle() -> None:
     problem = Problem(np.eye(2), arms=["a", "b"], noise_std=1.0)
-    with pytest.raises(InvalidArgument, match="theta must leave one best: 'a' and 'b' tie"):
+    with raises(InvalidArgument, "theta"):
         oracle_design(problem, [1.0, 1.0])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "name"),
     [
-        ({"tol": 0.0}, r"tol must be a number in \[1e-09, 1\]"),
-        ({"max_seconds": 0}, "max_seconds must be a finite number greater than 0"),
-        ({"candidates": [0, 5]}, "candidates must be indices of candidates, 0 to 1"),
-        ({"candidates": [0.5]}, "candidates must be indices of candidates, 0 to 1"),
-        ({"candidates": []}, "candidates must be indices of candidates, 0 to 1"),
-        ({"problem": 3}, r"problem must be a fairtrial.linear.Problem"),
+        ({"tol": 0.0}, "tol"),
+        ({"max_seconds": 0}, "max_seconds"),
+        ({"candidates": [0, 5]}, "candidates"),
+        ({"candidates": [0.5]}, "candidates"),
+        ({"candidates": []}, "candidates"),
+        ({"problem": 3}, "problem"),
     ],
 )
-def test_bad_arguments_are_refused(arguments: dict, message: str) -> None:
+def test_bad_arguments_are_refused(arguments: dict, name: str) -> None:
     problem = Problem(np.eye(2), noise_std=1.0)
-    with pytest.raises(InvalidArgument, match=message):
+    with raises(InvalidArgument, name):
         xy_optimal_design(**({"problem": problem} | arguments))
 
 
@@ -321,15 +322,15 @@ def test_rounding_leaves_out_arms_with_a_negligible_share() -> None:
 
 
 @pytest.mark.parametrize(
-    ("design", "n", "message"),
+    ("design", "n", "name"),
     [
-        ([0.5, 0.3, 0.2], 2, "n must be at least 3"),
-        ([0.5, 0.5], 2.5, "n must be an integer"),
-        ([-0.5, 0.5], 2, "design must be non-negative shares"),
-        ([0.0, 0.0], 2, "design must be non-negative shares"),
+        ([0.5, 0.3, 0.2], 2, "n"),
+        ([0.5, 0.5], 2.5, "n"),
+        ([-0.5, 0.5], 2, "design"),
+        ([0.0, 0.0], 2, "design"),
     ],
 )
-def test_rounding_refuses_what_cannot_be_rounded(design, n, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_rounding_refuses_what_cannot_be_rounded(design, n, name: str) -> None:
+    with raises(ValueError, name):
         round_design(design, n)
     assert isinstance(Design(np.ones(1), 1.0, 1.0).gap, float)

@@ -11,6 +11,7 @@ from fairtrial.cli.config import load_configuration
 from fairtrial.core.specification import problem_from_dict
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear import BlockBetting, GaussianEnvironment, NotEstimable, Problem
+from tests.messages import raises, warns
 
 ROWS = list(product(["K", "Cs", "Na"], ["L2", "L1"], [90, 105, 120]))
 NAMES = ["base", "ligand", "heat"]
@@ -69,7 +70,7 @@ def test_columns_of_numbers_interact_too_and_get_no_constant():
     problem = problem_of(frame, interactions=[["a", "b"]])
     assert problem.feature_names == ("one", "a", "b", "a:b")
     assert problem.features[:, 3].tolist() == [0, 0, 0, 1]
-    with pytest.warns(UserWarning, match="no feature is constant"):
+    with warns(UserWarning):
         problem_of({"a": [1, 2, 1, 2], "b": [1, 1, 2, 2]}, interactions=[["a", "b"]])
 
 
@@ -123,60 +124,60 @@ def test_combinations_that_no_arm_has_cannot_be_candidates_if_they_interact():
     some = [row for row in ROWS if row[:2] != ("Cs", "L1")]
     tried = {name: [row[place] for row in some] for place, name in enumerate(NAMES)}
     assert problem_of(tried, candidates=TABLE).rank == 5
-    with pytest.raises(NotEstimable, match="Cs L1"):
+    with raises(NotEstimable, "candidates"):
         problem_of(tried, candidates=TABLE, interactions=[["base", "ligand"]])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "name"),
     [
-        ({"interactions": [["base", "ligant"]]}, r"interactions\[0\] .*did you mean 'ligand'"),
-        ({"interactions": [["base"]]}, r"interactions\[0\] must be lists of two or more columns"),
-        ({"interactions": [["base", "base"]]}, "must be distinct columns, and no group twice"),
+        ({"interactions": [["base", "ligant"]]}, "interactions[0]"),
+        ({"interactions": [["base"]]}, "interactions[0]"),
+        ({"interactions": [["base", "base"]]}, "interactions[0]"),
         (
             {"interactions": [["base", "heat"], ["heat", "base"]]},
-            r"interactions\[1\] .*no group twice",
+            "interactions[1]",
         ),
-        ({"interactions": "base:heat"}, "interactions must be lists"),
-        ({"interactions": ["base"]}, r"interactions\[0\] must be lists"),
-        ({"interactions": 3}, "interactions must be lists"),
-        ({"interactions": [["base", 3]]}, "must name columns of features"),
+        ({"interactions": "base:heat"}, "interactions"),
+        ({"interactions": ["base"]}, "interactions[0]"),
+        ({"interactions": 3}, "interactions"),
+        ({"interactions": [["base", 3]]}, "interactions[0]"),
         (
             {"candidates": {**TABLE, "base": ["Li"] * 18}},
-            "candidates: feature 'base' must be a lev",
+            "candidates: feature 'base'",
         ),
-        ({"candidates": {"base": ["K"]}}, "candidates must have the columns of features"),
-        ({"candidates": {**TABLE, "heat": ["hot"] * 18}}, "'heat' must hold numbers as in"),
-        ({"candidates": {**TABLE, "base": [1] * 18}}, "'base' must hold text as in features"),
-        ({"candidates": [[1.0, 2.0, 3.0]]}, "candidates must be a table with the columns"),
-        ({"features": {**TABLE, "heat": [1]}}, "columns of equal length"),
-        ({"features": {"base": []}}, "columns of equal length, with rows"),
-        ({"features": {}}, "columns of equal length, with rows"),
-        ({"features": {**TABLE, "base": "K"}}, "columns of equal length"),
-        ({"features": {**TABLE, "heat": [None, *range(17)]}}, r"'heat' must hold finite .*row 0"),
-        ({"features": {**TABLE, "base": ["K", 1.0] * 9}}, r"'base' must hold finite.*row 0"),
-        ({"features": {**TABLE, "base": ["K", " "] * 9}}, r"'base' must not be blank \(row 1\)"),
-        ({"features": {**TABLE, "heat": [float("nan")] * 18}}, "'heat' must hold finite numbers"),
-        ({"features": {**TABLE, "name": list("abcdefghijklmnopqr")}}, "'name' must not be differ"),
-        ({"features": [[1, 0], [0, 1]], "interactions": [["a", "b"]]}, "need features with named"),
+        ({"candidates": {"base": ["K"]}}, "candidates"),
+        ({"candidates": {**TABLE, "heat": ["hot"] * 18}}, "candidates: feature 'heat'"),
+        ({"candidates": {**TABLE, "base": [1] * 18}}, "candidates: feature 'base'"),
+        ({"candidates": [[1.0, 2.0, 3.0]]}, "candidates"),
+        ({"features": {**TABLE, "heat": [1]}}, "features"),
+        ({"features": {"base": []}}, "features"),
+        ({"features": {}}, "features"),
+        ({"features": {**TABLE, "base": "K"}}, "features"),
+        ({"features": {**TABLE, "heat": [None, *range(17)]}}, "features: feature 'heat'"),
+        ({"features": {**TABLE, "base": ["K", 1.0] * 9}}, "features: feature 'base'"),
+        ({"features": {**TABLE, "base": ["K", " "] * 9}}, "features: feature 'base'"),
+        ({"features": {**TABLE, "heat": [float("nan")] * 18}}, "features: feature 'heat'"),
+        ({"features": {**TABLE, "name": list("abcdefghijklmnopqr")}}, "features: feature 'name'"),
+        ({"features": [[1, 0], [0, 1]], "interactions": [["a", "b"]]}, "interactions"),
     ],
 )
-def test_what_cannot_be_encoded_is_refused_by_name(arguments, message):
-    with pytest.raises(InvalidArgument, match=message):
+def test_what_cannot_be_encoded_is_refused_by_name(arguments, name):
+    with raises(InvalidArgument, name):
         problem_of(**{"features": TABLE, **arguments})
 
 
 def test_an_encoding_that_would_not_fit_is_refused():
     levels = [f"{number}" for number in range(2000)] * 2
     wide = dict.fromkeys("abc", levels)
-    with pytest.raises(InvalidArgument, match="must make fewer features"):
+    with raises(InvalidArgument, "interactions"):
         problem_of(wide, interactions=[["a", "b", "c"]])
 
 
 def test_frames_with_repeated_columns_or_missing_categories_are_refused():
-    with pytest.raises(InvalidArgument, match="distinct columns"):
+    with raises(InvalidArgument, "features"):
         problem_of(pd.concat([FRAME, FRAME[["base"]]], axis=1))
-    with pytest.raises(InvalidArgument, match="'base' must hold finite numbers only, or text only"):
+    with raises(InvalidArgument, "features: feature 'base'"):
         problem_of(FRAME.assign(base=pd.Categorical([None, *TABLE["base"][1:]])))
 
 
@@ -220,13 +221,13 @@ def test_a_file_names_a_table_of_conditions_and_what_interacts(tmp_path):
     expected = problem_of(interactions=[["ligand", "base"]])
     assert load_configuration(path, "create").problem == expected
     path.write_text(path.read_text().replace('"ligand"', '"ligant"'))
-    with pytest.raises(Exception, match=r"problem\.interactions\[0\]: .*did you mean 'ligand'"):
+    with raises(Exception, places=("problem.interactions[0]",)):
         load_configuration(path, "create")
 
 
 def test_a_constant_column_is_named_and_not_the_one_that_tells_the_arms_apart():
     features = {"heat": [90, 90, 90], "base": ["K", "Cs", "Na"]}
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         Problem(features, noise_std=1.0)
     assert caught.value.name == "features: feature 'heat'"
     assert len(Problem({"base": features["base"]}, noise_std=1.0).arms) == 3
@@ -234,13 +235,13 @@ def test_a_constant_column_is_named_and_not_the_one_that_tells_the_arms_apart():
 
 def test_one_odd_text_does_not_make_categories_of_numbers():
     features = {"heat": ["90", "105 C", "120"] * 3, "base": ["K", "Cs", "Na"] * 3}
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         Problem(features, noise_std=1.0)
     assert caught.value.name == "features: row 1: heat"
 
 
 def test_a_space_does_not_make_another_category():
     features = {"heat": [90.0, 105, 120, 90], "base": ["B1", "B2", "B2 ", "B1"]}
-    with pytest.warns(UserWarning, match="'B2 ' is read as 'B2'"):
+    with warns(UserWarning):
         problem = Problem(features, noise_std=1.0, arms=["a", "b", "c", "d"])
     assert problem.conditions(2)["base"] == "B2"

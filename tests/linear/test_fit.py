@@ -12,6 +12,7 @@ from fairtrial.data import direct_arylation
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.linear import Problem, g_optimal_design, lack_of_fit, round_design
 from tests import effort
+from tests.messages import raises
 
 
 def residual_squares(design: np.ndarray, rewards: np.ndarray) -> float:
@@ -101,19 +102,19 @@ def test_data_without_noise_have_a_clear_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arms", "rewards", "error", "message"),
+    ("arms", "rewards", "error", "name"),
     [
-        (["0", "1", "2"], [0, 1, 2], InvalidArgument, "arms must have repeated arms"),
-        (["0", "0", "1"], [0, 1, 2], InvalidArgument, "more than 2 different ones"),
-        (["0", "x"], [0, 1], InvalidArgument, r"arms\[1\] must be an arm of the problem; got 'x'"),
-        (["0", "1"], [0], InvalidArgument, "rewards must be 2 numbers"),
-        (["0", "1"], [0, math.nan], InvalidOutcome, r"rewards\[1\] must be finite"),
-        ([], [], InvalidArgument, "arms must have repeated"),
+        (["0", "1", "2"], [0, 1, 2], InvalidArgument, "arms"),
+        (["0", "0", "1"], [0, 1, 2], InvalidArgument, "arms"),
+        (["0", "x"], [0, 1], InvalidArgument, "arms[1]"),
+        (["0", "1"], [0], InvalidArgument, "rewards"),
+        (["0", "1"], [0, math.nan], InvalidOutcome, "rewards[1]"),
+        ([], [], InvalidArgument, "arms"),
     ],
 )
-def test_data_that_cannot_be_tested_are_refused(arms, rewards, error, message: str) -> None:
+def test_data_that_cannot_be_tested_are_refused(arms, rewards, error, name: str) -> None:
     problem = Problem([[1, 0], [1, 1], [1, 2]], noise_std=1.0)
-    with pytest.raises(error, match=message):
+    with raises(error, name):
         lack_of_fit(problem, arms, rewards)
-    with pytest.raises(InvalidArgument, match=r"linear\.Problem"):
+    with raises(InvalidArgument, "problem"):
         lack_of_fit("problem", arms, rewards)  # type: ignore[arg-type]

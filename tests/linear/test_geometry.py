@@ -9,6 +9,7 @@ import pytest
 
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear import Problem
+from tests.messages import raises
 
 FEATURES = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
 
@@ -53,7 +54,7 @@ def test_problems_that_differ_in_anything_do_not(other):
 
 def test_a_refused_problem_is_refused_again():
     for _ in range(2):
-        with pytest.raises(InvalidArgument) as refused:
+        with raises(InvalidArgument) as refused:
             Problem([[1.0, 0.0], [2.0, 0.0]], candidates=[[1.0, 0.0], [0.0, 1.0]], noise_std=1.0)
         assert refused.value.name == "candidates"
 

@@ -32,6 +32,7 @@ from tests import effort
 from tests.block_betting import factors
 from tests.linear.limited_instances import HARD, share_rejected
 from tests.linear.slow_limits import SlowLimits
+from tests.messages import raises
 from tests.subpopulations.block_views import serial_of
 
 GRID_OF_DOSES = [[1.0, dose, heat] for dose in (0.0, 0.5, 1.0) for heat in (0.0, 1.0)]
@@ -432,7 +433,7 @@ def test_a_study_with_limits_is_saved_verified_and_shown(tmp_path: Any) -> None:
     "rule", [LinGapE, XYAllocation, Rage, LinGame, lambda problem: ODLinBAI(problem, budget=100)]
 )
 def test_other_rules_say_that_they_take_no_limits(rule: Any) -> None:
-    with pytest.raises(InvalidArgument, match="only BlockBetting takes them"):
+    with raises(InvalidArgument, "problem"):
         rule(Problem(np.eye(3), **NORMAL, floors=0.0))
     # A control without limits changes no decision.
     rule(Problem(np.eye(3), **NORMAL, control="0"))
@@ -510,50 +511,54 @@ def test_twins_are_settled_where_a_tolerance_lets_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "name"),
     [
-        ({"floors": "low"}, "floors must be a number, or have shape"),
-        ({"floors": [0.1]}, r"got shape \(1,\)"),
-        ({"floors": [0.1, math.nan, 0.2]}, r"floors\[half\] must be a number within"),
+        ({"floors": "low"}, "floors"),
+        ({"floors": [0.1]}, "floors"),
+        ({"floors": [0.1, math.nan, 0.2]}, "floors[half]"),
         (
             {"floors": {"quarter": 0.1}},
-            "floors must name candidates; accepted: full, half, none; got 'quarter'",
+            "floors",
         ),
-        ({"ceilings": 1e300}, r"ceilings\[none\] must be a number within 1e\+200"),
-        ({"floors": 0.5, "ceilings": 0.4}, r"ceilings\[none\] must be beyond the floor"),
-        ({"floors": 0.0, "ceilings": 0.1, "floor_tolerance": 0.05}, "more than twice"),
-        ({"margin": 0.1}, "control must name a candidate if margin is given"),
-        ({"superiority": 0.1}, "control must name a candidate if superiority is given"),
-        ({"control": "none", "margin": -0.1}, r"margin\[none\] must not be negative"),
-        ({"control": "none", "superiority": -0.1}, "superiority must be a number in"),
-        ({"control": "none", "superiority": 0.1, "margin": 0.1}, "margin must be left out"),
-        ({"limits": 3}, "limits must be a mapping by name"),
-        ({"limits": {"": {}}}, "limits must have names that are not empty"),
-        ({"limits": {"cold": 3}}, r"limits\['cold'\] must be a mapping of"),
-        ({"limits": {"cold": {"floor": 1}}}, "did you mean 'floors'"),
-        ({"limits": {"cold": {"floors": 1}}}, r"limits\['cold'\].features must have a row"),
-        ({"limits": {"cold": {"features": COLD}}}, "must have floors, ceilings or a margin"),
-        ({"limits": {"cold": {"features": COLD[:2], "floors": 1}}}, "must have 3 rows"),
-        ({"limits": {"cold": {"features": [[1, 2]] * 3, "floors": 1}}}, "must have shape"),
-        ({"limits": {"cold": {"features": COLD, "margin": 1}}}, "control must name a candidate"),
-        ({"floor_tolerance": 0.1}, "floor_tolerance must be 0 where no candidate has a limit"),
-        ({"floors": 0.0, "misspecification": 0.1}, "misspecification must be 0 with limits"),
-        ({"floors": 0.0, "top": 2}, "top must be 1 where candidates have limits"),
+        ({"ceilings": 1e300}, "ceilings[none]"),
+        ({"floors": 0.5, "ceilings": 0.4}, "ceilings[none]"),
+        ({"floors": 0.0, "ceilings": 0.1, "floor_tolerance": 0.05}, "ceilings[none]"),
+        ({"margin": 0.1}, "control"),
+        ({"superiority": 0.1}, "control"),
+        ({"control": "none", "margin": -0.1}, "margin[none]"),
+        ({"control": "none", "superiority": -0.1}, "superiority"),
+        ({"control": "none", "superiority": 0.1, "margin": 0.1}, "margin"),
+        ({"limits": 3}, "limits"),
+        ({"limits": {"": {}}}, "limits"),
+        ({"limits": {"cold": 3}}, "limits['cold']"),
+        ({"limits": {"cold": {"floor": 1}}}, "limits['cold']"),
+        ({"limits": {"cold": {"floors": 1}}}, "limits['cold'].features"),
+        ({"limits": {"cold": {"features": COLD}}}, "limits['cold']"),
+        ({"limits": {"cold": {"features": COLD[:2], "floors": 1}}}, "limits['cold'].features"),
+        ({"limits": {"cold": {"features": [[1, 2]] * 3, "floors": 1}}}, "limits['cold'].features"),
+        ({"limits": {"cold": {"features": COLD, "margin": 1}}}, "control"),
+        ({"floor_tolerance": 0.1}, "floor_tolerance"),
+        ({"floors": 0.0, "misspecification": 0.1}, "misspecification"),
+        ({"floors": 0.0, "top": 2}, "top"),
     ],
 )
-def test_bad_limits_are_refused_by_name(arguments: dict, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
+def test_bad_limits_are_refused_by_name(arguments: dict, name: str) -> None:
+    with raises(InvalidArgument, name):
         doses(**NORMAL, **arguments)
 
 
 def test_limits_that_rewards_in_a_range_cannot_keep_are_refused() -> None:
-    for wrong in ({"floors": 2.0}, {"ceilings": -0.5}, {"control": "0", "superiority": 1.5}):
-        with pytest.raises(InvalidArgument, match="must be possible for rewards in"):
+    for wrong, name in (
+        ({"floors": 2.0}, "floors[0]"),
+        ({"ceilings": -0.5}, "ceilings[0]"),
+        ({"control": "0", "superiority": 1.5}, "superiority[1]"),
+    ):
+        with raises(InvalidArgument, name):
             Problem(np.eye(2), reward_range=(0, 1), **wrong)
 
 
 def test_a_limit_on_what_no_arm_measures_is_refused() -> None:
-    with pytest.raises(NotEstimable, match="floors must only limit what the arms measure"):
+    with raises(NotEstimable, "floors"):
         Problem([[1, 0], [1, 0.0]], [[1, 1], [2, 1]], **NORMAL, floors=0.0)
     # Their difference is measured: a limit on it is accepted.
     Problem([[1, 0], [1, 0.0]], [[1, 1], [2, 1]], **NORMAL, control="0", superiority=0.1)
@@ -581,7 +586,7 @@ def test_tables_with_text_describe_limits_as_they_describe_candidates() -> None:
     problem = Problem(tried, chosen, **NORMAL, limits={"cold": {"features": cold, "floors": 0.2}})
     assert problem.feasible([0.1, 0.2, 0.5]).tolist() == [False, True]
     assert Problem.from_dict(json.loads(json.dumps(problem.to_dict()))) == problem
-    with pytest.raises(InvalidArgument, match=r"limits\['cold'\].features must be a table"):
+    with raises(InvalidArgument, "limits['cold'].features"):
         problem.clone(limits={"cold": {"features": [[1, 0, 0]] * 2, "floors": 0.2}})
     frame = pd.DataFrame({"one": [1.0, 1.0], "dose": [0.0, 1.0]})
     turned = {"features": frame[["dose", "one"]], "floors": 0.5}

@@ -15,6 +15,7 @@ from fairtrial.linear import (
     complexity,
 )
 from tests.linear.test_designs import largest_form, soare
+from tests.messages import raises
 
 
 def complexity_of(problem, theta, std=None, **options):
@@ -109,7 +110,7 @@ def test_a_tie_is_never_told_apart() -> None:
 
 
 def test_what_is_no_environment_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match=r"linear\.ArmEnvironment"):
+    with raises(InvalidArgument, "environment"):
         complexity(Problem(np.eye(2), noise_std=1.0))
 
 

@@ -32,6 +32,7 @@ from fairtrial.linear.policies.designs import plug_in_shares
 from fairtrial.simulation import simulate
 from tests import effort
 from tests.linear.instances import mab, soare, sphere
+from tests.messages import raises, warns
 
 ADAPTIVE = [LinGapE, LinGame, FrankWolfeSampling, LazyTrackAndStop, FullyAdaptiveXY]
 STATIC = [GAllocation, XYAllocation]
@@ -172,15 +173,15 @@ def test_the_ridge_holds_in_one_dimension_too() -> None:
 
 
 def test_levels_that_need_a_number_are_asked_for_by_it() -> None:
-    with pytest.raises(InvalidArgument, match=r"stopping must be the object RidgeLevel\(norm_b"):
+    with raises(InvalidArgument, "stopping", given="ridge"):
         LinGapE(easy(), stopping="ridge")
-    with pytest.raises(InvalidArgument, match=r"must be the object ConstantLevel\(value\)"):
+    with raises(InvalidArgument, "stopping", given="constant"):
         Rage(easy(), stopping="constant")
 
 
 def test_the_ridge_refuses_features_whose_sizes_it_cannot_weigh_together() -> None:
     problem = Problem(SOARE * [1e-8, 1.0, 1e8], noise_std=1.0)
-    with pytest.raises(InvalidArgument, match="must not be a RidgeLevel where features differ"):
+    with raises(InvalidArgument, "stopping"):
         LinGapE(problem, stopping=RidgeLevel(norm_bound=1.0))
 
 
@@ -199,14 +200,14 @@ def test_the_ridge_does_not_depend_on_dependent_features() -> None:
 @pytest.mark.parametrize("cls", ADAPTIVE)
 @pytest.mark.parametrize("level", ["static", "static-checks", "soare2014", "phase"])
 def test_static_levels_are_refused_with_adaptive_sampling(cls: type[Policy], level: str) -> None:
-    with pytest.raises(InvalidArgument, match=f"{cls.__name__}.*{level}"):
+    with raises(InvalidArgument, "stopping"):
         cls(easy(), stopping=level)
 
 
 @pytest.mark.parametrize("cls", PHASED)
 def test_only_phase_levels_hold_for_phases(cls: type[Policy]) -> None:
     for level in ("static", "mixture"):
-        with pytest.raises(InvalidArgument, match="phased"):
+        with raises(InvalidArgument, "stopping"):
             cls(easy(), stopping=level)
     assert cls(easy(), stopping=ConstantLevel(4.0)).guarantee.label == "heuristic"
 
@@ -223,7 +224,7 @@ def test_several_of_the_best(cls: type[Policy]) -> None:
 
 @pytest.mark.parametrize("cls", [FullyAdaptiveXY, XYAdaptive, Rage])
 def test_rules_that_eliminate_give_one_answer(cls: type[Policy]) -> None:
-    with pytest.raises(InvalidArgument, match="must have top=1"):
+    with raises(InvalidArgument, "problem"):
         cls(Problem(np.eye(3), noise_std=1.0, top=2))
 
 
@@ -267,7 +268,7 @@ def test_rank_deficient_features_and_zero_arms(cls: type[Policy]) -> None:
     features = np.column_stack([SOARE, SOARE @ [1.0, -1.0, 2.0]])
     flat = Problem(features, noise_std=0.5)
     assert run(cls(flat), GaussianEnvironment(flat, [*THETA, 0.0])).answer == "0"
-    with pytest.warns(UserWarning, match="zero"):
+    with warns(UserWarning):
         zero = Problem([*np.eye(2), [0, 0]], noise_std=0.3)
     found = run(cls(zero), GaussianEnvironment(zero, [1.0, 0.3]))
     assert found.answer == "0"
@@ -310,7 +311,7 @@ def test_rewards_in_a_known_range(cls: type[Policy]) -> None:
     assert run(policy, BernoulliEnvironment(problem, [0.2, 1.0])).answer == "1"
     for estimate in policy.progress().actions:
         assert 0.0 <= estimate.lower <= estimate.mean <= estimate.upper <= 1.0
-    with pytest.raises(InvalidOutcome):
+    with raises(InvalidOutcome):
         cls(problem).tell(problem.pull(arm="0"), 1.5)
 
 
@@ -324,7 +325,7 @@ def test_block_draws_are_another_way_to_the_same_distribution() -> None:
     error = math.sqrt(sum(time.var() for time in times) / runs)
     assert abs(times[0].mean() - times[1].mean()) <= 4 * error
     assert fast.metrics["block_draws"].tolist() == [1.0] * runs
-    with pytest.raises(InvalidArgument, match="block_draws"):
+    with raises(InvalidArgument, "block_draws"):
         GAllocation(problem, stopping="static", block_draws=True)
 
 
@@ -364,7 +365,7 @@ def test_the_budget_is_spent_to_the_last_pull() -> None:
         answer = policy.recommend()
         assert (answer.status, answer.confidence) == ("decided", None)
     assert answer.arm == environment.truth.best
-    with pytest.raises(InvalidArgument, match="budget"):
+    with raises(InvalidArgument, "budget"):
         ODLinBAI(problem, 14)
 
 
@@ -456,28 +457,28 @@ def test_an_oracle_needs_fewer_pulls_than_any_static_design() -> None:
     [("delta", 0.0), ("delta", 1.5), ("delta", math.nan), ("max_pulls", -1), ("max_pulls", 2.5)],
 )
 def test_bad_arguments_are_named(cls: type[Policy], name: str, value: object) -> None:
-    with pytest.raises(InvalidArgument, match=name):
+    with raises(InvalidArgument, name, given=value):
         cls(easy(), **{name: value})
 
 
 def test_bad_arguments_of_some_policies_are_named() -> None:
     problem = easy()
     for alpha in (0.0, 1.0, -1.0):
-        with pytest.raises(InvalidArgument, match="alpha"):
+        with raises(InvalidArgument, "alpha", given=alpha):
             XYAdaptive(problem, alpha=alpha)
-    with pytest.raises(InvalidArgument, match="initial_pulls"):
+    with raises(InvalidArgument, "initial_pulls"):
         LinGapE(problem, initial_pulls=0)
-    with pytest.raises(InvalidArgument, match="batch"):
+    with raises(InvalidArgument, "batch"):
         BlockBetting(problem, batch=0, seed=0)
-    with pytest.raises(InvalidArgument, match="shares"):
+    with raises(InvalidArgument, "shares"):
         GAllocation(problem, shares=[0.5, 0.5, 0.5, 0.5])
-    with pytest.raises(InvalidArgument, match="theta"):
+    with raises(InvalidArgument, "theta[0]"):
         XYOracle(problem, theta=[math.nan, 0, 0])
-    with pytest.raises(InvalidArgument, match="stopping"):
+    with raises(InvalidArgument, "stopping"):
         LinGapE(problem, stopping="certified")
-    with pytest.raises(InvalidArgument, match="candidates"):
+    with raises(InvalidArgument, "problem"):
         ODLinBAI(Problem(np.eye(2), candidates=[[1, 0], [0, 1]], noise_std=1.0), budget=9)
-    with pytest.raises(InvalidArgument, match=r"linear\.Problem"):
+    with raises(InvalidArgument, "problem", given="problem"):
         LinGapE("problem")  # type: ignore[arg-type]
 
 
@@ -488,11 +489,11 @@ def test_bad_results_change_nothing(cls: type[Policy]) -> None:
     policy.tell(pulls[0], 1.0)
     before = policy.get_state()
     for reward in (math.nan, math.inf, "much"):
-        with pytest.raises(InvalidOutcome):
+        with raises(InvalidOutcome):
             policy.tell(pulls[1], reward)  # type: ignore[arg-type]
-    with pytest.raises(AlreadyTold):
+    with raises(AlreadyTold):
         policy.tell(pulls[0], 1.0)
-    with pytest.raises(UnknownPull):
+    with raises(UnknownPull):
         policy.tell(Problem(9 * np.eye(9), noise_std=1.0).pull(arm="8"), 1.0)
     after = policy.get_state()
     assert all(np.array_equal(before[name], after[name]) for name in before)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fairtrial.core.specification import problem_from_dict
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.linear import BlockBetting, NotEstimable, Problem
+from tests.messages import raises, warns
 
 PLANE = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
 
@@ -25,7 +26,7 @@ def test_a_frame_labels_the_arms_and_its_columns_are_matched_by_name() -> None:
     assert problem.answers == ("p", "q")
     assert problem.candidates is not None
     assert problem.candidates.tolist() == [[5.0, 1.0], [6.0, 2.0]]
-    with pytest.raises(InvalidArgument, match=r"candidates must have the columns of features"):
+    with raises(InvalidArgument, "candidates"):
         Problem(features, candidates.rename(columns={"x": "z"}), noise_std=1.0)
 
 
@@ -59,41 +60,41 @@ def test_the_problem_survives_json(arguments: dict) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "name"),
     [
-        ({"features": []}, r"features must have shape"),
-        ({"features": [[], []]}, r"features must have rows and columns"),
-        ({"features": [[1, 2], [3]]}, r"features must be an array of numbers"),
-        ({"features": [[1, 2], [3, math.nan]]}, r"features\[1, 1\] must be finite; got nan"),
-        ({"features": [[1, 2], [math.inf, 1]]}, r"features\[1, 0\] must be finite; got inf"),
-        ({"candidates": [[1, math.nan]]}, r"candidates\[0, 1\] must be finite"),
-        ({"candidates": [[1, 2, 3]]}, r"candidates must have shape \(any rows, 2 features\)"),
-        ({"arms": ["a", "b"]}, r"arms must be 3 labels, one per row; got 2"),
-        ({"arms": ["a", "a", "b"]}, r"arms\[1\] must differ from arms\[0\]: labels are distinct"),
-        ({"answers": ["p", "q", "r"]}, r"answers must be left out without candidates"),
-        ({"noise_std": None}, r"exactly one must be given"),
-        ({"reward_range": (0, 1)}, r"exactly one must be given"),
-        ({"noise_std": 0.0}, r"noise_std must be a finite number greater than 0; got 0.0"),
-        ({"noise_std": [1, 1, 0]}, r"noise_std\[2\] must be a finite number greater than 0"),
-        ({"noise_std": [1, 1]}, r"noise_std must have shape \(3 arms\)"),
-        ({"noise_std": None, "reward_range": (1, 1)}, r"reward_range must be two finite numbers"),
-        ({"tolerance": -0.1}, r"tolerance must be a finite number of at least 0; got -0.1"),
-        ({"top": 0}, r"top must be an integer of at least 1; got 0"),
-        ({"top": 4}, r"top must be at most 3"),
-        ({"direction": "up"}, r"direction must be one of 'maximize', 'minimize'; got 'up'"),
+        ({"features": []}, "features"),
+        ({"features": [[], []]}, "features"),
+        ({"features": [[1, 2], [3]]}, "features"),
+        ({"features": [[1, 2], [3, math.nan]]}, "features[1, 1]"),
+        ({"features": [[1, 2], [math.inf, 1]]}, "features[1, 0]"),
+        ({"candidates": [[1, math.nan]]}, "candidates[0, 1]"),
+        ({"candidates": [[1, 2, 3]]}, "candidates"),
+        ({"arms": ["a", "b"]}, "arms"),
+        ({"arms": ["a", "a", "b"]}, "arms[1]"),
+        ({"answers": ["p", "q", "r"]}, "answers"),
+        ({"noise_std": None}, "noise_std, reward_range"),
+        ({"reward_range": (0, 1)}, "noise_std, reward_range"),
+        ({"noise_std": 0.0}, "noise_std"),
+        ({"noise_std": [1, 1, 0]}, "noise_std[2]"),
+        ({"noise_std": [1, 1]}, "noise_std"),
+        ({"noise_std": None, "reward_range": (1, 1)}, "reward_range"),
+        ({"tolerance": -0.1}, "tolerance"),
+        ({"top": 0}, "top"),
+        ({"top": 4}, "top"),
+        ({"direction": "up"}, "direction"),
     ],
 )
-def test_bad_arguments_are_named_with_what_is_accepted(arguments: dict, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
+def test_bad_arguments_are_named_with_what_is_accepted(arguments: dict, name: str) -> None:
+    with raises(InvalidArgument, name):
         Problem(**({"features": PLANE, "noise_std": 1.0} | arguments))
 
 
 def test_candidates_that_no_arm_can_tell_apart_are_refused_by_name() -> None:
     flat = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     candidates = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 1e-3]]
-    with pytest.raises(NotEstimable, match="'p' and 'r' differ along a direction that no arm"):
+    with raises(NotEstimable, "candidates"):
         Problem(flat, candidates, answers=["p", "q", "r"], noise_std=1.0)
-    with pytest.raises(NotEstimable, match="'0' and '2' differ along a direction that no arm"):
+    with raises(NotEstimable, "candidates"):
         Problem(flat, [[1, 0, 7], [0, 1, 7], [2, 1, 6]], noise_std=1.0)
     assert Problem(flat, [[1, 0, 7], [0, 1, 7]], noise_std=1.0).rank == 2
 
@@ -101,7 +102,7 @@ def test_candidates_that_no_arm_can_tell_apart_are_refused_by_name() -> None:
 @pytest.mark.parametrize("unit", [1e-20, 1e-9, 1.0, 1e20])
 def test_a_feature_that_no_arm_has_must_be_the_same_for_all_candidates(unit: float) -> None:
     arms = [[1.0, 1.0, 0.0], [1.0, 2.0, 0.0]]
-    with pytest.raises(NotEstimable, match="'0' and '1' differ along a direction that no arm"):
+    with raises(NotEstimable, "candidates"):
         Problem(arms, [[1, 1, 0], [1, 500, unit]], noise_std=1.0)
     same = Problem(arms, [[1, 1, unit], [1, 500, unit]], noise_std=1.0)
     assert len(same.answer_groups) == 2
@@ -146,7 +147,7 @@ def test_identical_candidates_are_one_answer_and_identical_arms_are_measured_onc
     noisy = Problem(rows, noise_std=[1, 1, 2, 1])
     assert noisy.distinct_arms.tolist() == [0, 1, 2]
     assert noisy.answer_groups == ((0, 2), (1, 3))
-    with pytest.raises(InvalidArgument, match="top must be at most 2"):
+    with raises(InvalidArgument, "top"):
         Problem(rows, noise_std=1.0, top=3)
 
 
@@ -174,7 +175,7 @@ def test_candidates_that_differ_by_rounding_only_are_one_answer(dependent: bool)
 def test_equal_in_what_is_measured_but_not_otherwise_is_refused() -> None:
     arms = [[1.0, 0.0], [2.0, 0.0]]
     for tiny in (1e-10, 1e-12):
-        with pytest.raises(NotEstimable, match="'0' and '1' differ"):
+        with raises(NotEstimable, "candidates"):
             Problem(arms, candidates=[[0, 0], [1, tiny], [1, 0]], noise_std=1.0)
 
 
@@ -199,7 +200,7 @@ def test_an_intercept_is_a_combination_that_is_constant(features, expected) -> N
 
 def test_a_table_without_a_constant_is_warned_of() -> None:
     table = pd.DataFrame({"heat": [20.0, 25.0, 30.0]}, index=list("abc"))
-    with pytest.warns(UserWarning, match="if that is wrong, add a column of ones"):
+    with warns(UserWarning):
         Problem(table, noise_std=1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -208,7 +209,7 @@ def test_a_table_without_a_constant_is_warned_of() -> None:
 
 
 def test_an_arm_of_zeros_is_told_of_once_and_never_a_basis() -> None:
-    with pytest.warns(UserWarning, match="arm 'b' are all zero: it is never pulled") as caught:
+    with warns(UserWarning) as caught:
         problem = Problem([[1, 0], [0, 0], [0, 1]], arms=["a", "b", "c"], noise_std=1.0)
     assert len(caught) == 1
     assert set(problem.basis_arms) == {0, 2}
@@ -225,7 +226,7 @@ def test_rewards_outside_the_range_are_refused() -> None:
     assert problem.scale.tolist() == [1.0, 1.0, 1.0]
     assert problem.check_outcome(2) == 2.0
     for wrong in (2.1, -0.1, math.nan, "1"):
-        with pytest.raises(InvalidOutcome):
+        with raises(InvalidOutcome):
             problem.check_outcome(wrong)
 
 
@@ -240,7 +241,7 @@ def test_the_problem_is_frozen() -> None:
 @pytest.mark.parametrize("size", [1e250, 1e-250])
 def test_a_feature_that_cannot_be_scaled_is_refused_by_name(size: float) -> None:
     table = pd.DataFrame({"time": [size, 0.0], "dose": [0.0, 1.0]})
-    with pytest.raises(InvalidArgument, match="feature 'time' must be from 1e-200 to 1e\\+200 in"):
+    with raises(InvalidArgument, "features: feature 'time'", given=size):
         Problem(table, noise_std=1.0)
 
 
@@ -255,5 +256,5 @@ def test_truth_values_of_a_table_are_zeros_and_ones() -> None:
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
 def test_a_missing_feature_of_a_table_is_refused(missing: object) -> None:
     table = pd.DataFrame({"heat": pd.array([20.0, missing], dtype="Float64")}, index=["a", "b"])
-    with pytest.raises(InvalidArgument, match="features"):
+    with raises(InvalidArgument, "features: feature 'heat'"):
         Problem(table, noise_std=1.0)

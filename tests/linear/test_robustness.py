@@ -28,6 +28,7 @@ from fairtrial.linear import (
 from fairtrial.linear._kernels.matrices import whitener, whitener_of_rows
 from tests import effort
 from tests.linear.test_designs import all_pairs, conic_optimum
+from tests.messages import raises
 
 EVERY = [
     BlockBetting, LinGapE, LinGame, FrankWolfeSampling, LazyTrackAndStop,
@@ -40,7 +41,7 @@ EVERY = [
 
 @pytest.mark.parametrize("call", [oracle_design, GaussianEnvironment])
 def test_a_theta_that_is_not_finite_is_named(call) -> None:
-    with pytest.raises(InvalidArgument, match=r"theta\[1\] must be finite; got nan"):
+    with raises(InvalidArgument, "theta[1]"):
         call(Problem(np.eye(2), noise_std=1.0), [0.0, math.nan])
 
 
@@ -50,19 +51,19 @@ def test_results_of_unknown_arms_and_more_results_than_asked_are_refused(
 ) -> None:
     problem = Problem(np.eye(2), arms=["a", "b"], noise_std=1.0)
     policy = cls(problem)
-    with pytest.raises(InvalidArgument, match=r"labels must name one action: arm in \['a', 'b'\]"):
+    with raises(InvalidArgument, "labels"):
         problem.pull(arm="c")
     pull = policy.ask()
     other = Problem(np.eye(2), arms=["a", "c"], noise_std=1.0).pull(arm="c")
     before = policy.get_state()
     for wrong in (other, pull.__class__(99, pull.action, pull.labels, pull.tag)):
-        with pytest.raises(UnknownPull):
+        with raises(UnknownPull):
             policy.tell(wrong, 1.0)
-    with pytest.raises(InvalidOutcome, match="reward must be finite"):
+    with raises(InvalidOutcome, "reward"):
         policy.tell(pull, math.nan)
     assert all(np.array_equal(before[name], value) for name, value in policy.get_state().items())
     policy.tell(pull, 1.0)
-    with pytest.raises(AlreadyTold):
+    with raises(AlreadyTold):
         policy.tell(pull, 1.0)
 
 
@@ -118,7 +119,7 @@ def test_the_condition_is_that_of_the_scaled_gram_matrix() -> None:
     wanted = np.linalg.cond(scaled)
     assert Problem(features, noise_std=1.0).condition(pulls) == pytest.approx(wanted)
     assert Problem(features, noise_std=1.0).condition([1, 1, 0, 0, 0]) == math.inf
-    with pytest.raises(InvalidArgument, match=r"pulls must have shape \(5 arms\)"):
+    with raises(InvalidArgument, "pulls"):
         Problem(features, noise_std=1.0).condition([1, 1])
 
 

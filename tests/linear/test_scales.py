@@ -25,6 +25,7 @@ from fairtrial.linear import (
     XYAllocation,
 )
 from tests.linear.scale_instances import answer_of, hard_instance
+from tests.messages import raises
 
 DELTA = 0.05
 EVERY = [
@@ -103,7 +104,7 @@ def test_a_chain_of_near_candidates_is_not_one_answer() -> None:
 
 def test_candidates_beyond_what_floats_can_tell_apart_are_refused_by_name() -> None:
     candidates = [[1e150, 0.0], [0.0, 1.0], [0.0, 2.0]]
-    with pytest.raises(InvalidArgument, match="candidates rescale feature '1', beside 'near'"):
+    with raises(InvalidArgument, "candidates"):
         Problem(np.eye(2), candidates, answers=["far", "near", "next"], noise_std=1.0)
 
 
@@ -117,9 +118,9 @@ def test_far_candidates_that_differ_by_little_are_told_apart() -> None:
 
 def test_an_arm_that_measures_too_weakly_is_refused_by_the_name_of_its_feature() -> None:
     table = pd.DataFrame({"one": [1.0, 1.0, 1e-60], "time": [1.0, 1.0, 2e-60]}, index=list("abc"))
-    with pytest.raises(InvalidArgument, match=r"features rescale feature .(one|time)"):
+    with raises(InvalidArgument, "features"):
         Problem(table, noise_std=1.0)
-    with pytest.raises(InvalidArgument, match=r"noise_std\[1\] must be at most 1e\+08 times"):
+    with raises(InvalidArgument, "noise_std[1]"):
         Problem(np.eye(2), noise_std=[1.0, 1e9])
 
 
@@ -169,12 +170,12 @@ def test_a_range_far_from_zero_costs_nothing_where_features_hold_a_constant() ->
 
 def test_rewards_and_ranges_that_floats_cannot_hold_are_refused() -> None:
     problem = Problem(np.eye(2), noise_std=1e-150)
-    with pytest.raises(InvalidOutcome, match=r"must be at most 1e\+100 times the noise"):
+    with raises(InvalidOutcome, "reward"):
         problem.check_outcome(1.0)
     for wrong in ((0.0, 1e-250), (-1e250, 1e250), (1.0, 1.0 + 1e-14)):
-        with pytest.raises(InvalidArgument, match="reward_range must be between 1e-200 and 1e"):
+        with raises(InvalidArgument, "reward_range", given=wrong):
             Problem(np.eye(2), reward_range=wrong)
-    with pytest.raises(InvalidArgument, match=r"noise_std must be a number in \[1e-200, 1e\+200\]"):
+    with raises(InvalidArgument, "noise_std"):
         Problem(np.eye(2), noise_std=1e-250)
 
 

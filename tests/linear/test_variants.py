@@ -31,6 +31,7 @@ from fairtrial.linear import (
 )
 from fairtrial.simulation import simulate
 from tests.linear.instances import soare
+from tests.messages import raises
 
 TRACKING = [LinGapE, LinGame, FrankWolfeSampling, LazyTrackAndStop, FullyAdaptiveXY, GAllocation]
 EVERY = [BlockBetting, *TRACKING, XYAllocation, Rage, XYAdaptive]
@@ -190,9 +191,9 @@ def test_the_distance_of_zero_changes_nothing() -> None:
     problem = Problem(ARMS, noise_std=0.3)
     assert problem == Problem(ARMS, noise_std=0.3, misspecification=0.0)
     assert Problem.from_dict(problem.clone(misspecification=0.2).to_dict()).misspecification == 0.2
-    with pytest.raises(InvalidArgument, match="misspecification must be a finite number"):
+    with raises(InvalidArgument, "misspecification"):
         Problem(ARMS, noise_std=0.3, misspecification=-1.0)
-    with pytest.raises(InvalidArgument, match="misspecification for ODLinBAI"):
+    with raises(InvalidArgument, "problem"):
         ODLinBAI(problem.clone(misspecification=0.1), budget=100)
 
 
@@ -293,14 +294,14 @@ def test_few_results_are_not_tested_with_an_estimated_noise() -> None:
 def test_who_needs_the_noise_refuses_an_estimated_one() -> None:
     problem = Problem(np.eye(2), noise_std="estimated")
     for cls in (BlockBetting, Rage, XYAdaptive):
-        with pytest.raises(InvalidArgument, match=f"for {cls.__name__}"):
+        with raises(InvalidArgument, "problem"):
             cls(problem)
-    with pytest.raises(InvalidArgument, match="std must be given"):
+    with raises(InvalidArgument, "std"):
         GaussianEnvironment(problem, [1.0, 0.0])
     assert complexity(GaussianEnvironment(problem, [1.0, 0.0], std=2.0)).value == pytest.approx(
         32.0, rel=1e-5
     )
-    with pytest.raises(InvalidArgument, match="noise_std must be numbers or 'estimated'"):
+    with raises(InvalidArgument, "noise_std"):
         Problem(np.eye(2), noise_std="unknown")
     assert ODLinBAI(problem, budget=20).guarantee.label == "heuristic"
 
@@ -412,7 +413,7 @@ def test_random_ties_are_broken_by_the_seed_and_first_ones_by_the_order(cls: typ
         orders = {tuple(chosen(ties="random", seed=seed)) for seed in range(8)}
         assert len(orders) > 4
         assert all(sorted(order) == list("012345") for order in orders)
-    with pytest.raises(InvalidArgument, match="ties must be one of 'first', 'random'"):
+    with raises(InvalidArgument, "ties"):
         cls(problem, ties="last")
 
 

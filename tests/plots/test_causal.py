@@ -18,6 +18,7 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.plots import causal_graph, error_by_budget, fair_outcomes, rejections
 from fairtrial.presentation import layers
 from fairtrial.simulation import simulate, trace
+from tests.messages import raises
 from tests.plots.figures import drawn, having, legend_of
 
 ARMS = {
@@ -218,7 +219,7 @@ def test_arms_without_an_interval_are_drawn_as_marks():
 
 
 def test_an_unknown_interval_is_refused(estimates):
-    with pytest.raises(InvalidArgument, match=r"interval must be .*normal.*bernstein"):
+    with raises(InvalidArgument, "interval"):
         fair_outcomes(estimates, "wald")
 
 
@@ -252,18 +253,18 @@ def test_budgets_may_come_in_any_order():
 
 
 @pytest.mark.parametrize(
-    ("errors", "message"),
+    "errors",
     [
-        ({}, "must name 1 to 8 rules"),
-        ({str(k): {1: (0, 1)} for k in range(9)}, "must name 1 to 8 rules"),
-        ({"a": {}}, "must have a budget for 'a'"),
-        ({"a": {10: (3, 2)}}, "0 <= wrong <= runs"),
-        ({"a": {10: (0, 0)}}, "0 <= wrong <= runs"),
-        ({"a": {10: SimpleNamespace(correct=None)}}, "whose truth is known"),
+        {},
+        {str(k): {1: (0, 1)} for k in range(9)},
+        {"a": {}},
+        {"a": {10: (3, 2)}},
+        {"a": {10: (0, 0)}},
+        {"a": {10: SimpleNamespace(correct=None)}},
     ],
 )
-def test_errors_that_are_none_are_refused(errors, message):
-    with pytest.raises(InvalidArgument, match=message):
+def test_errors_that_are_none_are_refused(errors):
+    with raises(InvalidArgument, "errors"):
         error_by_budget(errors)
 
 
@@ -342,7 +343,7 @@ def test_a_real_run_shows_the_arms_that_its_policy_rejected(chain):
 
 def test_a_policy_that_rejects_nothing_is_no_source_of_rejections(chain):
     moments = [Progress(Recommendation(None, "running"), 0, 0, 0)]
-    with pytest.raises(InvalidArgument, match="which arms are live"):
+    with raises(InvalidArgument, "source"):
         rejections(moments, chain[0])
 
 

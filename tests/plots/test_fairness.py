@@ -22,6 +22,7 @@ from fairtrial.plots import (
 )
 from fairtrial.presentation.cuts import MOST_ARMS
 from fairtrial.presentation.shares import earlier_note
+from tests.messages import raises
 from tests.plots.figures import drawn, having, legend_of
 from tests.plots.plot_fakes import progress_of_grid
 
@@ -118,11 +119,11 @@ def test_cost_of_fairness_draws_bounds_and_the_limit_of_the_guarantee():
 
 
 def test_cost_of_fairness_needs_simulations_that_measured_it():
-    with pytest.raises(InvalidArgument, match="at least one simulation"):
+    with raises(InvalidArgument, "simulations", given=[]):
         cost_of_fairness([])
-    with pytest.raises(InvalidArgument, match="must measure 'regret'"):
+    with raises(InvalidArgument, "simulations"):
         cost_of_fairness([runs_at(10)])
-    with pytest.raises(InvalidArgument, match="with a tolerance"):
+    with raises(InvalidArgument, "simulations", given="nothing"):
         cost_of_fairness(["nothing"])
 
 
@@ -214,22 +215,22 @@ def test_violation_over_time_follows_a_study_or_the_moments_of_a_run():
     figure = violation_over_time({"trace": trace, "study": followed})
     for index in range(2):
         assert curve(figure.axes[0], index=index).tolist() == [[10, 20], [0.25, -0.5]]
-    with pytest.raises(InvalidArgument, match="guaranteed shares"):
+    with raises(InvalidArgument, "curves"):
         violation_over_time({"a": [progress_of_grid()]})
 
 
 def test_curves_of_another_form_are_refused():
-    with pytest.raises(InvalidArgument, match="at least one name"):
+    with raises(InvalidArgument, "curves", given={}):
         regret_over_time({})
-    with pytest.raises(InvalidArgument, match="simulations with growing horizons, or a pair"):
+    with raises(InvalidArgument, "curves", given=[1, 2, 3]):
         regret_over_time({"a": [1, 2, 3]})
-    with pytest.raises(InvalidArgument, match="curves"):
+    with raises(InvalidArgument, "curves"):
         regret_over_time({"a": ([1, 2, 3], [1, 2])})
-    with pytest.raises(InvalidArgument, match="equal numbers of runs"):
+    with raises(InvalidArgument, "curves"):
         violation_over_time({"a": [runs_at(10, runs=2), runs_at(20, runs=3)]})
-    with pytest.raises(InvalidArgument, match="tolerance must be a finite number of at least 0"):
+    with raises(InvalidArgument, "unfairness_tolerance"):
         violation_over_time({"a": ([1, 2], [0.1, 0.2])}, unfairness_tolerance="none")
-    with pytest.raises(InvalidArgument, match="'r_regret', 'regret'"):
+    with raises(InvalidArgument, "measure"):
         regret_over_time({"a": ([1], [1])}, measure="loss")
 
 
@@ -277,7 +278,7 @@ def test_shares_of_progress_take_the_quotas_that_are_given():
     assert ticks(figure.axes[0], "owed") == [0.1, 0.1, 0.2, 0.0]
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels == ["zdv", "zdv_ddi", "zdv_ddc", "ddi"]
-    with pytest.raises(InvalidArgument, match="quotas must be given"):
+    with raises(InvalidArgument, "quotas"):
         shares_against_quotas(replace(progress, arms=()))
 
 
@@ -371,7 +372,7 @@ def test_small_shares_have_numbers_at_their_axis():
 def test_quotas_that_are_no_shares_are_refused():
     runs = Runs(np.array([[1, 1, 1]]))
     for quotas in ([0.2, 0.3], [0.2, 0.3, -0.1], [0.2, 0.3, 1.5]):
-        with pytest.raises(InvalidArgument, match="quotas"):
+        with raises(InvalidArgument, "quotas"):
             shares_against_quotas(runs, quotas)
 
 

@@ -16,6 +16,7 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.plots import learning_curves
 from fairtrial.presentation.learning_curves import curves_of, half_widths, running_mean
 from fairtrial.sklearn import RacingSearchCV
+from tests.messages import raises
 from tests.plots.figures import having, legend_of
 
 IRIS = load_iris(return_X_y=True)
@@ -229,5 +230,5 @@ def test_it_draws_where_it_is_told_to(depths):
     ids=["not fitted", "another search", "nothing"],
 )
 def test_what_is_no_race_is_refused(source):
-    with pytest.raises(InvalidArgument, match="search must be a RacingSearchCV after its `fit`"):
+    with raises(InvalidArgument, "search", given=source):
         learning_curves(source)

@@ -17,6 +17,7 @@ from fairtrial.plots import (
     times_the_bound,
 )
 from fairtrial.simulation import trace
+from tests.messages import raises
 from tests.plots.figures import drawn, having, legend_of
 
 
@@ -70,18 +71,18 @@ def test_of_many_arms_the_largest_of_any_design_are_drawn_and_the_others_togethe
 
 
 @pytest.mark.parametrize(
-    ("designs", "arms", "match"),
+    ("designs", "arms", "name"),
     [
-        ({}, None, "designs must map at least one name"),
-        ({"a": [0.5, -0.5]}, None, "must be non-negative shares"),
-        ({"a": [0.0, 0.0]}, None, "not all zero"),
-        ({"a": [0.5, 0.5], "b": [1.0]}, None, "shape"),
-        ({"a": [0.5, 0.5]}, ["only one"], "must be 2 labels"),
+        ({}, None, "designs"),
+        ({"a": [0.5, -0.5]}, None, "designs['a']"),
+        ({"a": [0.0, 0.0]}, None, "designs['a']"),
+        ({"a": [0.5, 0.5], "b": [1.0]}, None, "designs['b']"),
+        ({"a": [0.5, 0.5]}, ["only one"], "arms"),
     ],
     ids=["none", "negative", "zero", "other arms", "labels"],
 )
-def test_design_weights_refuses_what_are_no_shares(designs, arms, match):
-    with pytest.raises(InvalidArgument, match=match):
+def test_design_weights_refuses_what_are_no_shares(designs, arms, name):
+    with raises(InvalidArgument, name):
         design_weights(designs, arms)
 
 
@@ -169,12 +170,10 @@ def test_block_betting_of_every_family_shows_which_answers_it_has_not_ruled_out(
 
 
 def test_survivors_over_time_needs_moments_that_tell_what_is_live():
-    with pytest.raises(InvalidArgument, match="traces must name 1 to 8 rules"):
+    with raises(InvalidArgument, "traces", given={}):
         survivors_over_time({})
     silent = Progress(Recommendation(arm=None, status="running"), 0, 0, 0)
-    with pytest.raises(
-        InvalidArgument, match="must report which candidates are live; got 'silent'"
-    ):
+    with raises(InvalidArgument, "traces", given="silent"):
         survivors_over_time({"silent": [silent]})
 
 
@@ -210,7 +209,7 @@ def test_the_bound_may_be_a_function_and_budgets_far_apart_get_a_logarithmic_axi
     ids=["none", "no dimension", "dimension 0", "no pulls", "no runs"],
 )
 def test_budget_by_dimension_refuses_what_is_no_budget(budgets):
-    with pytest.raises(InvalidArgument, match="budgets"):
+    with raises(InvalidArgument):
         budget_by_dimension(budgets)
 
 
@@ -243,13 +242,13 @@ def test_times_the_bound_draws_ratios_by_environment_and_rule():
     ids=["none", "no rule", "no bound", "bound 0"],
 )
 def test_times_the_bound_needs_simulations_with_bounds(simulations):
-    with pytest.raises(InvalidArgument, match="simulations"):
+    with raises(InvalidArgument, "simulations"):
         times_the_bound(simulations)
 
 
 def test_twelve_rules_are_told_apart_and_more_are_refused():
     many = {f"rule {number}": runs([5, 6], 1.0) for number in range(13)}
-    with pytest.raises(InvalidArgument, match="1 to 12 rules"):
+    with raises(InvalidArgument, "simulations"):
         times_the_bound({"easy": many})
     many.popitem()
     (ax,) = times_the_bound({"easy": many}).axes
@@ -258,7 +257,7 @@ def test_twelve_rules_are_told_apart_and_more_are_refused():
 
 
 def test_runs_by_rule_without_their_environment_are_refused():
-    with pytest.raises(InvalidArgument, match=r"simulations\['Rage'\] must map rules to runs"):
+    with raises(InvalidArgument, "simulations['Rage']"):
         times_the_bound({"Rage": runs([5, 6], 1.0)})
 
 
