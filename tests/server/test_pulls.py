@@ -584,3 +584,29 @@ def test_a_prediction_is_recorded_with_the_ask_and_refused_with_the_result(serve
     assert service.run.post(pull_url(pull, "tell"), late).status_code == 422
     assert service.run.post(pull_url(pull, "tell"), {"value": 1.0}).status_code == 200
     assert kinds(service) == ["ask", "tell"]
+
+
+def test_predictions_of_measures_are_recorded_by_name(serve):
+    from fairtrial.study.memory import MemoryStore
+    from fairtrial.subpopulations import BlockBetting, Problem
+
+    store = MemoryStore()
+    problem = Problem(
+        2,
+        ["x"],
+        measures={"cured": (0, 1), "harmed": (0, 1)},
+        objective="cured",
+        prediction={"cured": (0, 1), "harmed": (0, 1)},
+    )
+    Study.create(problem, BlockBetting(problem), storage=store, name="trial", seed=7)
+    service = serve(store)
+    known = {"group": "x", "prediction": {"cured": 0.25, "harmed": 0.5}}
+    [pull] = service.run.ask(context=known)
+    for prediction in (0.5, {"cured": 0.5}, {"cured": 0.5, "harmed": "high"}, {"cure": 0.5}):
+        context = {"group": "x", "prediction": prediction}
+        refused = service.run.post(f"{URL}/asks", {"n": 1, "context": context})
+        assert refused.status_code == 422, refused.text
+    value = {"cured": 1.0, "harmed": None}
+    assert service.run.post(pull_url(pull, "tell"), {"value": value}).status_code == 200
+    event, _ = Study.open(store, "trial").events()
+    assert event.body["context"] == known

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 
 from fairtrial import causal, delayed, linear
@@ -52,6 +54,38 @@ def test_several_pulls_are_asked_for_the_group_that_is_there(people, storage):
     for event in events(storage)[-3:]:
         assert event.body["context"] == {"group": "65 and over"}
         assert (event.lease_until - event.at).total_seconds() == pytest.approx(7200, abs=1)
+
+
+@contextmanager
+def with_predictions(**stated):
+    """Yield a study whose units have predictions, and somebody who asks for its pulls."""
+    store, problem = MemoryStore(), Problem(2, ["x", "y"], **stated)
+    Study.create(problem, BlockBetting(problem), storage=store, name="wards", seed=1)
+    with visited(store) as people:
+        yield store, people["clinic"]
+
+
+def test_a_prediction_is_typed_before_the_arm_is_known():
+    stated = {"floors": None, "reward_range": (0, 1), "prediction": (0, 1)}
+    with with_predictions(**stated) as (store, clinic):
+        answer = clinic.send(PULLS, f"{FORMS}/ask", n="1", context_group="x", prediction_0="")
+        assert "Prediction: please fill this in." in answer.text
+        answer = clinic.send(PULLS, f"{FORMS}/ask", n="2", context_group="x", prediction_0="0,25")
+        assert answer.status_code == 422
+        assert not [event for event in events(store) if event.kind == "ask"]
+        asked(clinic, n="1", context_group="x", prediction_0="0,25")
+        assert events(store)[-1].body["context"] == {"group": "x", "prediction": 0.25}
+
+
+def test_predictions_of_measures_are_typed_each():
+    stated = {"cured": (0, 1), "harmed": {"range": (0, 2), "missing": "mean"}}
+    measures = {"cured": (0, 1), "harmed": (0, 1)}
+    with with_predictions(measures=measures, objective="cured", prediction=stated) as made:
+        store, clinic = made
+        assert "Prediction of harmed" in clinic.get(PULLS).text
+        asked(clinic, n="1", context_group="y", prediction_0="0.5", prediction_1="")
+        known = {"group": "y", "prediction": {"cured": 0.5}}
+        assert events(store)[-1].body["context"] == known
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,9 @@ routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 _MOST_SHOWN = 200
 _MOST_ENTERED = 100
+_PREDICTION = "prediction_"
+"""The beginning of the names of fields with predictions."""
+
 _REASON = "It is kept in the log and shown to its readers."
 _STATES = {
     "open": "open: waiting for its result",
@@ -481,6 +484,7 @@ def ask_fields(study: Checks) -> Fields:
         [
             number,
             *arrivals,
+            *_prediction_fields(study.problem),
             Field(
                 "lease",
                 "Fail pulls without a result after",
@@ -491,6 +495,31 @@ def ask_fields(study: Checks) -> Fields:
             Field("unit", "Unit of that time", value="days", options=units(), required=False),
         ]
     )
+
+
+def _prediction_fields(problem: Problem) -> list[Field]:
+    """Return the fields for what is known of a unit before its arm, if the problem asks for it."""
+    stated = getattr(problem, "predictions", {})
+    return [
+        Field(
+            f"{_PREDICTION}{place}",
+            f"Prediction of {name}" if problem.measures else "Prediction",
+            "What was known of this unit before: a number.",
+            required=own.missing == "refuse",
+            is_number=True,
+        )
+        for place, (name, own) in enumerate(stated.items())
+    ]
+
+
+def _predictions_typed(fields: Fields, problem: Problem) -> dict[str, Any]:
+    """Return the predictions in the form of a context; empty if there are none."""
+    names = list(getattr(problem, "predictions", {}))
+    typed = {name: number_typed(fields, f"{_PREDICTION}{at}") for at, name in enumerate(names)}
+    known = {name: value for name, value in typed.items() if value is not None}
+    if not known:
+        return {}
+    return {"prediction": known if problem.measures else next(iter(known.values()))}
 
 
 def reason_field() -> Field:
@@ -578,7 +607,8 @@ def _done(study: Study, viewer: Caller, said: str | None) -> str:
 async def ask(request: Request, service: TheService, study: StudyName) -> Response:
     """Issue pulls."""
     form = await _Sent.of(request, service, study)
-    fields = ask_fields(await _checks(service, study, form.viewer)).filled(form.given)
+    checks = await _checks(service, study, form.viewer)
+    fields = ask_fields(checks).filled(form.given)
     participant = next((one.value.strip() for one in fields if one.name == "participant"), None)
     wanted = 1
     if participant is None:
@@ -588,7 +618,7 @@ async def ask(request: Request, service: TheService, study: StudyName) -> Respon
         one.name.removeprefix("context_"): one.value
         for one in fields
         if one.name.startswith("context_") and one.value
-    }
+    } | _predictions_typed(fields, checks.problem)
 
     def issue(opened: Study) -> Answer:
         asked = wanted, form.viewer.actor, lease, form.key, context
