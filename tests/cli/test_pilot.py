@@ -8,11 +8,11 @@ import pytest
 from fairtrial.cli import ExitCode
 from fairtrial.cli.pilot import read_pilot
 from tests.cli.configurations import write
-from tests.cli.test_predictions import PROBLEM, rows, save
+from tests.cli.test_predictions import MEASURED, PROBLEM, rows, save
 from tests.effort import runs
 
 PLAN = {"means": [[0.3, 0.3], [0.6, 0.6]], "r_squared": 0.1, "replications": 20}
-WITHIN = SimpleNamespace(prediction=SimpleNamespace(range=(0.0, 1.0)))
+WITHIN = SimpleNamespace(predictions={"reward": SimpleNamespace(range=(0.0, 1.0))})
 
 
 @pytest.fixture
@@ -113,3 +113,21 @@ def test_a_pilot_needs_a_plan_with_predictions_and_the_name_of_a_column(path, fo
     result = invoke("plan", other, "--pilot", "pilot.csv", "--prediction", "score")
     assert result.exit_code == ExitCode.USAGE
     assert "needs a problem with a prediction" in result.stderr
+
+
+def test_a_pilot_is_about_the_one_measure_that_is_predicted(folder, document, invoke):
+    save(folder / "pilot.csv", rows(200))
+    means = {"cured": [[0.3, 0.3], [0.7, 0.7]], "harmed": [[0.1, 0.1], [0.1, 0.1]]}
+    plan = {"means": means, "r_squared": 0.1, "replications": 5}
+    options = ["--pilot", "pilot.csv", "--prediction", "score", "--outcome", "reward"]
+    own = {**MEASURED, "prediction": {"cured": [0, 1]}}
+    path = write(folder, {"study": {"name": "t"}, "problem": own, "plan": plan})
+    found, _ = document("plan", path, *options)
+    assert found["pilot"]["r_squared"] > 0.1
+    usual, _ = document(
+        "plan", write(folder, {"study": {"name": "t"}, "problem": own, "plan": plan})
+    )
+    # The bound is that of rules which know the predictions.
+    assert found["lower_bound"] < usual["lower_bound"]
+    path = write(folder, {"study": {"name": "t"}, "problem": MEASURED, "plan": plan})
+    assert "--pilot needs a problem with one measure" in invoke("plan", path, *options).output

@@ -80,8 +80,16 @@ def read_pilot(path: Path, problem: Any, prediction: str, outcome: str) -> Pilot
     Raises
     ------
     InvalidArgument
-        If a column is missing or is not one of numbers, or too few rows have both.
+        If a column is missing or is not one of numbers, too few rows have both, or several measures
+        are predicted.
     """
+    first, *others = problem.predictions.values()
+    if others:
+        accepted = (
+            "needs a problem with one measure that is predicted: with several, state r_squared in "
+            "[plan] for each"
+        )
+        raise InvalidArgument("--pilot", accepted)
     sheet = read_sheet(path)
     given = sheet.numbers(prediction), sheet.numbers(outcome)
     x, y = (np.array(column, dtype=np.float64) for column in given)
@@ -89,7 +97,7 @@ def read_pilot(path: Path, problem: Any, prediction: str, outcome: str) -> Pilot
     columns = [sheet.labels(name) for name in names]
     cells = list(zip(*columns, strict=True)) if names else [()] * len(x)
     both = ~(np.isnan(x) | np.isnan(y))
-    x = np.clip(x[both], *problem.prediction.range)
+    x = np.clip(x[both], *first.range)
     x, n_cells = _centred(x, cells, both)
     y, _ = _centred(y[both], cells, both)
     freedom = len(x) - n_cells - 1
