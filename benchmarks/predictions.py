@@ -2,11 +2,12 @@
 
 First, three arms in three groups with rewards 0 and 1, a margin against the control in every group,
 and predictions that explain a stated share of the variance (R squared). The pulls should fall by
-about that share. Second, normal rewards of known noise. Third, how often the right
-answer is rejected if arms are equal, with useful, useless and turned predictions. Fourth, rows of
-two real experiments, drawn with replacement: a trial, where the first CD4 count predicts the one
-after 20 weeks, and an e-mail campaign, where the spend of the year before hardly predicts visits.
-Their tables are read from the folder in the environment variable FAIRTRIAL_DATA.
+about that share. Second, normal rewards of known noise. Third, two measures, of which the
+objective, or both, can be predicted. Fourth, how often the right answer is rejected if arms are
+equal, with useful, useless and turned predictions. Fifth, rows of two real experiments, drawn with
+replacement: a trial, where the first CD4 count predicts the one after 20 weeks, and an e-mail
+campaign, where the spend of the year before hardly predicts visits. Their tables are read from the
+folder in the environment variable FAIRTRIAL_DATA.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def run(*, quick: bool) -> None:
     """Print pulls and shares of rejections."""
     _simulated(runs=2 if quick else 60)
     _known_noise(runs=2 if quick else 40)
+    _measures(runs=2 if quick else 40)
     _nulls(runs=5 if quick else 1_000)
     _recorded(runs=2 if quick else 40)
 
@@ -66,6 +68,46 @@ def _known_noise(*, runs: int) -> None:
         found = _pulls(GaussianPredictedEnvironment(problem, means), runs)
         ratio = found.mean() / base.mean()
         print(f"{f'R squared {r_squared:g}':>16}: {_in_words(found)}; {ratio:.2f}", flush=True)
+
+
+def _measures(*, runs: int) -> None:
+    print(f"\nthree arms, two measures: sales, and returns of at most .3, {runs} runs")
+    for name, returned in (("returns far from .3", 0.1), ("returns of .2", 0.2)):
+        means = {"sold": [[0.3], [0.3], [0.42]], "returned": [[returned]] * 3}
+        plain = Problem(
+            3,
+            1,
+            measures={"sold": (0, 1), "returned": (0, 1)},
+            objective="sold",
+            ceilings={"returned": 0.3},
+        )
+        base = _pulls(BernoulliEnvironment(plain, means, arrivals=[1]), runs)
+        print(f"{name}, no prediction: {_in_words(base)}", flush=True)
+        for predicted in (["sold"], ["sold", "returned"]):
+            problem = plain.clone(prediction=dict.fromkeys(predicted, (0, 1)))
+            for r_squared in (0.5, 0.75):
+                found = _pulls(PredictedEnvironment(problem, means, r_squared), runs)
+                ratio = found.mean() / base.mean()
+                said = f"R squared {r_squared:g} of {' and '.join(predicted)}"
+                print(f"  {said}: {_in_words(found)}; {ratio:.2f}", flush=True)
+    means = {"gain": [[0.0], [0.0], [0.5]], "pain": [[0.0]] * 3}
+    plain = Problem(
+        3,
+        1,
+        measures=["gain", "pain"],
+        noise_std={"gain": 1.0, "pain": 1.0},
+        objective="gain",
+        ceilings={"pain": 0.5},
+    )
+    base = _pulls(GaussianEnvironment(plain, means), runs)
+    print(f"normal measures, no prediction: {_in_words(base)}", flush=True)
+    for r_squared in (0.5, 0.75):
+        stated = {"gain": {"residual_std": float(np.sqrt(1.0 - r_squared))}}
+        environment = GaussianPredictedEnvironment(plain.clone(prediction=stated), means)
+        found = _pulls(environment, runs)
+        ratio = found.mean() / base.mean()
+        said = f"R squared {r_squared:g} of gain"
+        print(f"  {said}: {_in_words(found)}; {ratio:.2f}", flush=True)
 
 
 def _pulls(environment: Any, runs: int) -> np.ndarray[Any, Any]:
