@@ -35,7 +35,7 @@ from fairtrial.subpopulations._kernels.control_limits import (
     rival_value,
     shortfall,
 )
-from fairtrial.subpopulations._kernels.doubt import doubt_control, doubt_rival
+from fairtrial.subpopulations._kernels.doubt import doubt_control, doubt_rival, fair_count
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
     FLOOR,
@@ -191,22 +191,24 @@ def doubt_means(
     if not rules.doubts:
         return False
     alternative = alternative_at(model, seen.control_means)
+    counts, moved = state.counts, doubted.means
+    fair = fair_count(model.active, counts)
     differs = False
     if model.control != NO_CONTROL and model.control != leader:
-        differs = doubt_control(model, state.counts, precisions, doubted.control_means)
+        differs = doubt_control(model, counts, fair, precisions, doubted.control_means)
         for group in range(groups):
             if rules.bounded:
                 doubted.control_means[group] = min(doubted.control_means[group], rules.high)
     for k in range(arms):
         if k == leader or state.book.rejected[k]:
             continue
-        none_leads = leader == arms
-        means, moved = seen.means, doubted.means
-        if doubt_rival(model, alternative, k, none_leads, state.counts, means, precisions, moved):
+        if doubt_rival(
+            model, alternative, k, leader == arms, counts, fair, seen.means, precisions, moved
+        ):
             for group in range(groups):
                 if rules.bounded:
                     moved[k, group] = min(max(moved[k, group], rules.low), rules.high)
-                differs = differs or moved[k, group] != means[k, group]
+                differs = differs or moved[k, group] != seen.means[k, group]
     return differs
 
 

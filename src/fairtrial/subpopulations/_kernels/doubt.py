@@ -44,14 +44,15 @@ def doubt_rival(
     k: int,
     none_leads: bool,
     counts: Floats,
+    fair: float,
     means: Floats,
     precisions: Floats,
     doubted: Floats,
 ) -> bool:
     """Move row k of `doubted`, a copy of the means, to where it is cheap to rule out.
 
-    `alternative`: the conditions under which a rival is right; `precisions`: those of the means.
-    Return whether anything moved.
+    `alternative`: the conditions under which a rival is right; `fair`: the `fair_count` of these
+    `counts`; `precisions`: those of the means. Return whether anything moved.
     """
     error = 0.0
     outside = model.control != NO_CONTROL and is_short_of_control(k, means, alternative)
@@ -60,31 +61,30 @@ def doubt_rival(
         if model.weights[group] > 0.0 and precisions[k, group] > 0.0:
             error += square(model.weights[group]) / precisions[k, group]
     differs = False
-    fair = fair_count(model.active, counts)
     for group in range(model.weights.size):
         count = max(1.0, counts[k, group])
         weight = model.weights[group]
-        if count >= fair or precisions[k, group] <= 0.0:
+        by_limit = none_leads or weight == 0.0
+        if count >= fair or precisions[k, group] <= 0.0 or not (by_limit or outside):
             continue
         reach = DOUBT * math.sqrt(math.log(fair / count))
-        if none_leads or weight == 0.0:
+        if by_limit:
             direction = _outwards(model, alternative, means, k, group)
             moved = direction * reach / math.sqrt(precisions[k, group])
-        elif outside:
+        else:
             # The most likely way to a quality that is lower by `reach` standard errors.
             moved = -reach * weight / (precisions[k, group] * math.sqrt(error))
-        else:
-            moved = 0.0
         doubted[k, group] += moved
         differs = differs or moved != 0.0
     return differs
 
 
 @kernel
-def doubt_control(model: Model, counts: Floats, precisions: Floats, doubted: Floats) -> bool:
+def doubt_control(
+    model: Model, counts: Floats, fair: float, precisions: Floats, doubted: Floats
+) -> bool:
     """Raise the control's means that are based on few pulls; return whether any moved."""
     differs = False
-    fair = fair_count(model.active, counts)
     for group in range(model.weights.size):
         count = max(1.0, counts[model.control, group])
         precision = precisions[model.control, group]

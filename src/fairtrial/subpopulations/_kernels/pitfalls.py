@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import kernel, unchecked
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
     FLOOR,
@@ -45,7 +45,7 @@ def alternative_of(model: Model) -> Alternative:
     )
 
 
-@kernel
+@unchecked
 def nearest_allowed(mean: float, limits: Limits, k: int, cell: int) -> float:
     """Return the value between a cell's floor and ceiling that is nearest to a mean."""
     return min(max(mean, limits[FLOOR, k, cell]), limits[CEILING, k, cell])
@@ -82,7 +82,7 @@ def empirical_best(means: Floats, weights: Floats, limits: Limits) -> int:
     return best
 
 
-@kernel(error_model="numpy")
+@unchecked
 def pair_value(
     b: int,
     k: int,
@@ -138,7 +138,7 @@ def pair_value(
     return _close_gap(gap, b, k, means, precisions, alternative, lam, slot)
 
 
-@kernel(error_model="numpy")
+@unchecked
 def _close_gap(
     gap: float,
     b: int,
@@ -173,7 +173,7 @@ def _close_gap(
     return value, multiplier
 
 
-@kernel(error_model="numpy")
+@unchecked
 def _newton(
     gap: float,
     b: int,

@@ -22,7 +22,7 @@ from fairtrial.subpopulations._kernels.allocations import (
     raise_to_floor,
     weakest_gradient,
 )
-from fairtrial.subpopulations._kernels.doubt import doubt_rival
+from fairtrial.subpopulations._kernels.doubt import doubt_rival, fair_count
 from fairtrial.subpopulations._kernels.indices import (
     ANY_GROUP,
     BALANCED,
@@ -176,7 +176,10 @@ def _doubted_gradient(
     counts, means, precisions = state.counts, state.means, state.precisions
     doubted = means.copy()
     alternative, none_leads = alternative_of(model), best == NONE
-    if not doubt_rival(model, alternative, rival, none_leads, counts, means, precisions, doubted):
+    fair = fair_count(model.active, counts)
+    if not doubt_rival(
+        model, alternative, rival, none_leads, counts, fair, means, precisions, doubted
+    ):
         return value
     return pitfall_gradient(rival, best, doubted, precisions, model, lam, gradient)
 
