@@ -10,6 +10,7 @@ from fairtrial.cli.running import Interruption, drive
 from fairtrial.errors import NothingToAsk, SourceError
 from fairtrial.study import Study
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests.messages import raises
 
 PROBLEM = Problem(["a", "b"], ["x"], reward_range=(0, 1))
 
@@ -67,7 +68,7 @@ def test_a_limit_leaves_no_pull_open(study):
 
 
 def test_a_failing_source_leaves_its_pull_open_and_the_next_session_starts_with_it(study):
-    with pytest.raises(SourceError):
+    with raises(SourceError):
         run(study, Scripted(pull_3=fail))
     assert [pull.number for pull in study.outstanding()] == [3]
     source = Scripted()

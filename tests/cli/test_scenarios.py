@@ -11,6 +11,7 @@ from fairtrial.cli.config import load_configuration
 from fairtrial.errors import ConfigurationError
 from fairtrial.simulation import default_scenarios, operating, simulate
 from tests.cli.configurations import replayed, write
+from tests.messages import raises
 
 ASSUMED = {"means": {"a": [0.6, 0.6], "b": [0.1, 0.1]}, "std": 0.3, "replications": 10}
 TWO = {"source": None, "plan": {**ASSUMED, "max_pulls": [400, 100], "pulls_per_day": 20}}
@@ -66,8 +67,9 @@ def test_groups_arrive_by_themselves_as_planned_in_every_scenario(folder, docume
 )
 def test_arrivals_that_make_no_sense_are_refused(folder, arrivals):
     path = write(folder, replayed(source=None, plan={**ASSUMED, "arrivals": arrivals}))
-    with pytest.raises(ConfigurationError, match=r"plan\.arrivals"):
+    with raises(ConfigurationError) as caught:
         load_configuration(path, "plan")
+    assert caught.value.places[0].startswith("plan.arrivals")
 
 
 @pytest.mark.parametrize("stated", [None, {"x": 0.9, "y": 0.1}])
@@ -204,9 +206,9 @@ def test_means_drift_in_a_scenario(folder, document):
     assert rows["season"]["why"] == said
     assert rows["season"]["means"] == rows["full"]["means"]
     assert rows["season"]["lower_bound"] is None
-    with pytest.raises(ConfigurationError, match="drift: must not be 0"):
+    with raises(ConfigurationError, places=("scenario 1.drift.drift",)):
         load_configuration(file_of(folder, sections, block.replace("0.001", "0.0")), "simulate")
-    with pytest.raises(ConfigurationError, match="drift: must be left out in this family"):
+    with raises(ConfigurationError, places=("scenario 1.drift",)):
         load_configuration(file_of(folder, LATE, block), "simulate")
 
 
@@ -216,7 +218,7 @@ def test_late_results_get_lost_by_chance_alone(folder, document):
     rows = {row["scenario"]: row for row in found["rows"]}
     assert rows["lossy"]["pulls"]["mean"] > rows["full"]["pulls"]["mean"]
     block = block.replace("0.5", "0.5, depends_on_outcome = true")
-    with pytest.raises(ConfigurationError, match=r"loss.depends_on_outcome: must be false: this"):
+    with raises(ConfigurationError, places=("scenario 1.loss.depends_on_outcome",)):
         load_configuration(file_of(folder, LATE, block), "simulate")
 
 
@@ -279,7 +281,7 @@ def test_linear_arms_have_scenarios_by_their_parameter(folder, document):
 )
 def test_a_mistaken_block_is_named_by_its_number(folder, block, mistake):
     path = file_of(folder, TWO, block)
-    with pytest.raises(ConfigurationError) as refused:
+    with raises(ConfigurationError) as refused:
         load_configuration(path, "simulate")
     assert any(line.startswith(mistake) for line in refused.value.mistakes), refused.value.mistakes
 
@@ -299,7 +301,7 @@ def test_a_mistaken_block_is_named_by_its_number(folder, block, mistake):
 )
 def test_mistakes_of_the_plan_are_named(folder, plan, mistake):
     path = file_of(folder, {**TWO, "plan": {**TWO["plan"], **plan}})
-    with pytest.raises(ConfigurationError) as refused:
+    with raises(ConfigurationError) as refused:
         load_configuration(path, "simulate")
     assert any(line.startswith(mistake) for line in refused.value.mistakes), refused.value.mistakes
 
@@ -307,10 +309,10 @@ def test_mistakes_of_the_plan_are_named(folder, plan, mistake):
 def test_a_table_has_means_and_effects_and_nothing_else_to_change(folder):
     block = "[[scenario]]\nname = 'x'\nstd = 0.2"
     path = file_of(folder, {}, block)
-    with pytest.raises(ConfigurationError, match=r"scenario 1.std: must be left out if a table"):
+    with raises(ConfigurationError, places=("scenario 1.std",)):
         load_configuration(path, "simulate")
     block = "[[scenario]]\nname = 'x'\nmeans = [[5.0, 0.0], [0.0, 0.0]]"
-    with pytest.raises(ConfigurationError, match=r"scenario 1.means\[a, x\]: must be between"):
+    with raises(ConfigurationError, places=("scenario 1.means[a, x]",)):
         load_configuration(file_of(folder, {}, block), "simulate")
 
 
@@ -506,21 +508,21 @@ def test_the_protocol_and_the_calendar_of_a_file_reach_the_results(folder, docum
 
 
 @pytest.mark.parametrize(
-    ("keys", "mistake"),
+    ("keys", "name"),
     [
-        ("delay_days = 3", r"plan\.delay_days: needs pulls_per_day"),
-        ("delay_days = -3\npulls_per_day = 1", r"plan\.delay_days: must be a number of days"),
-        ("delay_days = {}\npulls_per_day = 1", r"plan\.delay_days"),
-        ("delay_days = 3\npulls_per_day = 1\nparallel = 4", r"plan\.parallel: must be left out"),
-        ("looks = [3.0]", r"plan\.looks: needs delay_days"),
+        ("delay_days = 3", "plan.delay_days"),
+        ("delay_days = -3\npulls_per_day = 1", "plan.delay_days"),
+        ("delay_days = {}\npulls_per_day = 1", "plan.delay_days"),
+        ("delay_days = 3\npulls_per_day = 1\nparallel = 4", "plan.parallel"),
+        ("looks = [3.0]", "plan.looks"),
         (
             "delay_days = 3\npulls_per_day = 1\nlooks = [2027-01-01]",
-            r"plan\.looks: dates need an earlier date",
+            "plan.looks",
         ),
     ],
 )
-def test_a_calendar_that_lacks_something_is_refused(folder, keys, mistake):
+def test_a_calendar_that_lacks_something_is_refused(folder, keys, name):
     path = file_of(folder, {"source": None, "plan": ASSUMED})
     path.write_text(path.read_text().replace("[plan]", f"[plan]\n{keys}", 1))
-    with pytest.raises(ConfigurationError, match=mistake):
+    with raises(ConfigurationError, places=(name,)):
         load_configuration(path, "simulate")

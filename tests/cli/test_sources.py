@@ -14,6 +14,7 @@ from fairtrial.cli.sources import CommandRewards, EnvironmentRewards
 from fairtrial.core import Pull
 from fairtrial.errors import SourceError
 from fairtrial.subpopulations import GaussianEnvironment, Problem
+from tests.messages import raises
 
 PROBLEM = Problem(["a", "b c"], ["x", "y"], reward_range=(-1, 1))
 PULL = Pull(7, 2, {"arm": "b c", "group": "x"})
@@ -24,7 +25,7 @@ def command(text, **options):
 
 
 def failure(text, **options):
-    with pytest.raises(SourceError) as caught:
+    with raises(SourceError) as caught:
         command(text, **options).reward(PULL)
     return str(caught.value)
 
@@ -77,7 +78,7 @@ def test_labels_and_number_come_as_placeholders_and_as_variables(tmp_path):
 @pytest.mark.parametrize("label", ["a\0b", "\ud800"], ids=["nul", "surrogate"])
 def test_a_label_that_no_variable_can_hold_is_reported(label):
     pull = Pull(7, 0, {"arm": label, "group": "x"})
-    with pytest.raises(SourceError, match="could not be started"):
+    with raises(SourceError):
         command("echo 1").reward(pull)
 
 
@@ -120,7 +121,7 @@ LATE = delayed.Problem(["a", "b"], noise_std=1.0)
 
 def test_a_command_that_was_not_started_fails_no_pull_of_a_race(tmp_path):
     absent = CommandRewards("echo 1", LATE, folder=tmp_path / "absent")
-    with pytest.raises(SourceError, match="could not be started"):
+    with raises(SourceError):
         absent.reward(LATE.pull(arm="a"))
 
 
@@ -131,7 +132,7 @@ def test_without_a_place_for_its_output_no_command_is_started(problem, monkeypat
 
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     source = CommandRewards(f"touch {tmp_path}/ran; echo 1", problem)
-    with pytest.raises(SourceError, match=r"no temporary file can be made .*No space left"):
+    with raises(SourceError):
         source.reward(Pull(0, 0, problem.labels(0)))
     assert not list(tmp_path.iterdir())
 
@@ -218,5 +219,5 @@ def test_a_row_of_named_fields_is_printed_as_a_json_object():
     pull = problem.pull(arm="a", sensitive="natural")
     assert source.reward(pull) == problem.check_outcome({"S": "s", "V": 1, "Y": 0})
     for text in ('{"S": "s"}', "[1, 2]", '{"S": '):
-        with pytest.raises(SourceError):
+        with raises(SourceError):
             CommandRewards(f"echo '{text}'", problem).reward(pull)

@@ -12,6 +12,7 @@ from fairtrial.delayed import Problem
 from fairtrial.errors import InvalidOutcome
 from fairtrial.study import StopPull
 from tests.cli.test_sources import ended
+from tests.messages import raises
 
 PROBLEM = Problem(["a", "b"], noise_std=1.0, feedback="refining", reading_std=0.5)
 PULL = Pull(7, 1, {"arm": "b"})
@@ -42,7 +43,7 @@ def reward(script, report=None, problem=PROBLEM, **options):
 
 
 def failure(script, kind=CommandFailed, **options):
-    with pytest.raises(kind) as caught:
+    with raises(kind) as caught:
         reward(script, **options)
     return str(caught.value)
 
@@ -148,7 +149,7 @@ def test_what_is_no_reading_and_no_outcome_fails_with_its_pull(script, trouble):
 
 def test_readings_that_came_before_a_failure_are_reported():
     report = Noted()
-    with pytest.raises(CommandFailed):
+    with raises(CommandFailed):
         reward("echo 1; echo 2; echo 3; exit 1", report)
     assert report.readings == [(1.0, {}), (2.0, {})]
 
@@ -169,7 +170,7 @@ def test_a_command_that_hangs_has_timed_out(tmp_path, leap):
         target=lambda: (wait_until(lambda: report.readings), (tmp_path / "seen").touch())
     )
     looking.start()
-    with pytest.raises(CommandTimedOut, match=r"did not end within 60.5 s"):
+    with raises(CommandTimedOut):
         reward(script, report, timeout=60.5, folder=tmp_path)
     looking.join()
     assert issubclass(CommandTimedOut, TimeoutError)
@@ -189,7 +190,7 @@ def test_a_command_is_ended_with_all_that_it_started_when_its_pull_is_called_bac
         report.should_stop = (tmp_path / "waits").exists
     script = "echo 1; echo 2; sleep 600 & echo $! > child; echo 3; touch waits; wait"
     started = time.monotonic()
-    with pytest.raises(StopPull):
+    with raises(StopPull):
         reward(script, report, folder=tmp_path)
     assert time.monotonic() - started < 300
     assert ended(int((tmp_path / "child").read_text()))
@@ -208,5 +209,5 @@ def test_lines_of_any_encoding_are_shown_in_the_trouble():
 
 def test_a_line_is_parsed_as_it_says():
     assert parse_reading("1e3").value == 1000.0
-    with pytest.raises(Trouble, match="must be a number"):
+    with raises(Trouble):
         parse_reading("1,5")

@@ -10,6 +10,7 @@ from fairtrial.core.sheets import read_sheet
 from fairtrial.errors import InvalidArgument
 from tests.cli.configurations import replayed, write
 from tests.cli.test_by_hand import head
+from tests.messages import raises
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_a_file_that_cannot_be_asked_for_is_refused_before_anything_is(
 @pytest.mark.usefixtures("folder")
 def test_a_message_names_the_line_and_not_the_person():
     path = wrote("a.csv", "unit,group\nann,x\nann,y\n")
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         read_units(path)
     assert "ann" not in str(caught.value)
 

@@ -18,6 +18,7 @@ from papers.causal import instances as environments
 from papers.causal.cache import Errors, SimulationCache
 from papers.causal.liver_network import gap_range
 from papers.causal.tables import within_a_quarter
+from tests.messages import raises
 from tests.papers.sections import find
 
 
@@ -197,7 +198,7 @@ def test_the_report_is_written_with_its_figures(report, folder):
 
 def test_an_output_that_is_no_folder_is_refused_before_anything_runs(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidArgument, match="output must be a writable folder"):
+    with raises(InvalidArgument, "output"):
         PAPER.reproduce(quick=True, output=tmp_path / "file")
 
 

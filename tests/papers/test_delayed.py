@@ -28,6 +28,7 @@ from papers.delayed.promises import promises
 from papers.delayed.reference import exact, mean_times
 from papers.delayed.savings import savings
 from papers.report import Section, Table
+from tests.messages import raises
 from tests.papers.sections import disagreeing, find, rows_of
 
 
@@ -240,7 +241,7 @@ def test_the_report_is_written(monkeypatch, tmp_path, capsys):
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidArgument, match="output must be a writable folder"):
+    with raises(InvalidArgument, "output"):
         delayed.PAPER.reproduce(quick=True, output=tmp_path / "file")
 
 

@@ -24,6 +24,7 @@ from papers.fair_mab.instances import headlines as all_tests
 from papers.fair_mab.regret import regret
 from papers.fair_mab.violations import violations, worst_of_largest
 from papers.report import Measured, Section, Table
+from tests.messages import raises
 from tests.papers.sections import disagreeing, find, rows_of
 
 
@@ -218,7 +219,7 @@ def test_the_report_is_written_with_its_figures(monkeypatch, tmp_path, capsys):
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidArgument, match="output must be a writable folder"):
+    with raises(InvalidArgument, "output"):
         fair_mab.PAPER.reproduce(quick=True, output=tmp_path / "file")
 
 

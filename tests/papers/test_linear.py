@@ -25,6 +25,7 @@ from papers.linear.cache import (
 from papers.linear.published import STRATEGIES
 from papers.linear.rules import RULES, compared
 from papers.report import Measured, keeps_level, share
+from tests.messages import raises
 from tests.papers.sections import find
 
 
@@ -320,5 +321,5 @@ def test_the_report_is_written_with_its_figures(report, folder):
 
 def test_an_output_that_is_no_folder_is_refused_before_anything_runs(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidArgument, match="output must be a writable folder"):
+    with raises(InvalidArgument, "output"):
         PAPER.reproduce(quick=True, output=tmp_path / "file")

@@ -22,6 +22,7 @@ from fairtrial.races.progress import Reporter
 from fairtrial.races.result import RaceResult
 from fairtrial.races.scoring import Evaluation
 from fairtrial.study import StopPull, Study
+from tests.messages import raises
 
 ITEMS = [f"question {at}" for at in range(200)]
 CHANCES = {"a": 0.2, "b": 0.85, "c": 0.5}
@@ -130,7 +131,7 @@ def test_a_race_about_items_like_these_promises_more_and_needs_more():
 )
 def test_an_argument_that_means_nothing_is_refused_before_anything_runs(given, name, tmp_path):
     storage = tmp_path / "race.db"
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         run(storage=storage, **given)
     assert name in caught.value.name
     assert not storage.exists()
@@ -138,7 +139,7 @@ def test_an_argument_that_means_nothing_is_refused_before_anything_runs(given, n
 
 @pytest.mark.parametrize("candidates", [["a"], ["a", "a"], []])
 def test_candidates_must_be_two_or_more_with_names_of_their_own(candidates):
-    with pytest.raises(InvalidArgument, match="candidates"):
+    with raises(InvalidArgument):
         ft.race(candidates, ITEMS, score)
 
 
@@ -181,7 +182,7 @@ def test_a_judge_that_agrees_saves_evaluations_and_is_shown(tmp_path):
     ],
 )
 def test_a_judge_that_means_nothing_is_refused(given):
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         run(table(), **given)
     assert error.value.name == "judge"
 
@@ -210,7 +211,7 @@ def test_the_same_call_evaluates_nothing_again(tmp_path):
 def test_a_study_is_not_continued_with_other_items(tmp_path):
     storage = tmp_path / "race.db"
     run(storage=storage, max_evaluations=3)
-    with pytest.raises(StudyExists):
+    with raises(StudyExists):
         run(storage=storage, items=[*ITEMS[:-1], "another"])
 
 
@@ -219,7 +220,7 @@ def test_numbers_are_items_with_a_content(items, tmp_path):
     given = {"storage": tmp_path / "race.db", "score": lambda *_: 0.5, "max_evaluations": 3}
     run(items=items[0], **given)
     run(items=items[0], **given)
-    with pytest.raises(StudyExists, match="blocks_from"):
+    with raises(StudyExists):
         run(items=items[1], **given)
 
 
@@ -236,9 +237,9 @@ def test_changed_candidates_are_named_and_not_continued(tmp_path):
 
     call(short="Answer.", long={"text": "Think.", "tries": 2})
     assert call(short="Answer.", long={"tries": 2, "text": "Think."}).evaluations == 5
-    with pytest.raises(StudyExists, match="'long' changed since the race 'race' began"):
+    with raises(StudyExists):
         call(short="Answer.", long={"text": "Think!", "tries": 2})
-    with pytest.raises(StudyExists, match="arms"):
+    with raises(StudyExists):
         call(short="Answer.", other="Think.")
 
 
@@ -248,7 +249,7 @@ def test_another_kind_of_study_is_not_continued(tmp_path):
 
     problem = Problem(list(CHANCES), reward_range=(0, 1))
     Study.create(problem, Own(problem), storage=tmp_path / "race.db", name="race").close()
-    with pytest.raises(StudyExists, match="policy"):
+    with raises(StudyExists):
         run(storage=tmp_path / "race.db")
 
 
@@ -371,7 +372,7 @@ def test_an_evaluation_that_raises_is_tried_again():
 @pytest.mark.usefixtures("quick")
 def test_a_failure_stops_the_call_and_the_same_call_continues(tmp_path):
     storage = tmp_path / "race.db"
-    with pytest.raises(SourceError, match="'b' failed on item"):
+    with raises(SourceError):
         run(failing(10**9)[0], storage=storage)
     result = run(storage=storage)
     assert result.best == "b"
@@ -405,7 +406,7 @@ def test_a_score_outside_the_range_is_refused_and_not_paid_again(value, on_error
         return value
 
     storage = tmp_path / "race.db"
-    with pytest.raises(SourceError, match=r"the score must .* correct the score function"):
+    with raises(SourceError):
         run(mistaken, on_error=on_error, storage=storage)
     assert len(calls) == 1
     assert run(on_error=on_error, storage=storage).best == "b"

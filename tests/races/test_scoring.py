@@ -8,6 +8,7 @@ import pytest
 
 from fairtrial.errors import SourceError
 from fairtrial.races.scoring import Evaluation
+from tests.messages import raises
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
@@ -26,7 +27,7 @@ def test_coroutines_and_pauses_end_with_the_race(attempts):
         evaluation = Evaluation({"a": 1}, [1], score, None, None, attempts, "ask", pause=600.0)
 
         def evaluate(evaluation=evaluation):
-            with pytest.raises(SourceError) as caught:
+            with raises(SourceError) as caught:
                 evaluation("a", SimpleNamespace(pull=SimpleNamespace(tag=0)))
             refused.append(caught.value)
 
@@ -44,6 +45,6 @@ def test_after_the_race_no_function_is_called():
     called = []
     evaluation = Evaluation({"a": 1}, [1], lambda *call: called.append(call), None, None, 2, "ask")
     evaluation.close()
-    with pytest.raises(SourceError):
+    with raises(SourceError):
         evaluation("a", SimpleNamespace(pull=SimpleNamespace(tag=0)))
     assert called == []

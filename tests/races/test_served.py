@@ -17,6 +17,7 @@ import fairtrial as ft
 from fairtrial.errors import AccessRefused, StudyExists
 from fairtrial.races.scoring import Evaluation
 from fairtrial.study import Study, Tokens
+from tests.messages import raises
 from tests.server.load import service
 
 N = 120
@@ -125,7 +126,7 @@ def test_a_changed_candidate_is_named(url):
         return ft.race(candidates, range(9), lambda *_: 0.5, **options)
 
     call("Answer.")
-    with pytest.raises(StudyExists, match="'short' changed since the race 'prompts' began"):
+    with raises(StudyExists):
         call("Answer!")
 
 
@@ -202,5 +203,5 @@ def test_what_an_earlier_race_has_paid_is_free_on_a_service(url):
 
 def test_a_token_that_may_not_create_studies_is_refused(url, monkeypatch):
     monkeypatch.setenv("FAIRTRIAL_TOKEN", os.environ["READER"])
-    with pytest.raises(AccessRefused):
+    with raises(AccessRefused):
         run(url, name="refused")

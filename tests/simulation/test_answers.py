@@ -14,6 +14,7 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import results, simulate, summary
 from fairtrial.study import Study
 from fairtrial.testing import check_environment, check_policy
+from tests.messages import raises
 from tests.testing.families import POLICIES, Row
 
 
@@ -133,7 +134,7 @@ def test_a_member_of_the_wrong_kind_is_refused_everywhere(cls: type[Policy]) -> 
         lambda: Study.create(policy.problem, policy, storage="memory://", name="s"),
     ]
     for call in calls:
-        with pytest.raises(InvalidArgument) as error:
+        with raises(InvalidArgument) as error:
             call()
         assert error.value.name == "policy"
 
@@ -144,7 +145,7 @@ def test_a_truth_that_is_a_method_is_refused() -> None:
             return Flips.truth
 
     for call in (check_environment, lambda one: simulate(TenPulls(Coins()), one, 2)):
-        with pytest.raises(InvalidArgument) as error:
+        with raises(InvalidArgument) as error:
             call(Untrue())
         assert error.value.name == "environment"
 
@@ -158,7 +159,7 @@ def test_an_answer_that_names_no_arm_is_refused_everywhere(cls: type[Policy]) ->
         lambda: run_policy(cls(Coins()), environment, np.random.default_rng(0)),
     ]
     for call in calls:
-        with pytest.raises(InvalidArgument) as error:
+        with raises(InvalidArgument) as error:
             call()
         assert error.value.name == f"{cls.__name__}.recommend"
 
@@ -169,13 +170,13 @@ def test_a_study_keeps_its_results_and_refuses_an_answer_that_names_no_arm() -> 
         for _ in range(10):
             study.tell(study.ask(), 1.0)
         assert study.stopped
-        with pytest.raises(InvalidArgument) as error:
+        with raises(InvalidArgument) as error:
             study.recommend()
     assert error.value.name == "AnswersNoArm.recommend"
 
 
 def test_an_answer_that_cannot_be_compared_is_no_wrong_answer() -> None:
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         simulate(AnswersWithTuple(Coins()), Flips(), 2, progress=False)
     assert error.value.name == "policy"
 

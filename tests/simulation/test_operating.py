@@ -22,6 +22,7 @@ from fairtrial.simulation import (
 )
 from fairtrial.subpopulations.fixed_design import fixed_design
 from tests.core.toys import GaussianEnvironment, LeadRace, ToyProblem
+from tests.messages import raises
 
 PROBLEM = subpopulations.Problem(["a", "b"], {"x": 0.25, "y": 0.75}, floors=0.0, noise_std=1.0)
 ASSUMED = subpopulations.GaussianEnvironment(PROBLEM, [[0.5, 0.5], [1.5, 1.5]])
@@ -264,41 +265,41 @@ def test_a_name_is_no_formula_to_a_spreadsheet():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name"),
     [
-        ({"scenarios": []}, "scenarios must have at least one"),
-        ({"scenarios": [ASSUMED]}, "scenarios must be a .*Scenario"),
-        ({"scenarios": [SCENARIOS[0]] * 2}, "scenarios must have different names; got 'null'"),
-        ({"max_pulls": []}, "max_pulls must have at least one number"),
-        ({"max_pulls": [100, 0]}, "max_pulls must be an integer"),
-        ({"max_pulls": "many"}, "max_pulls must be an integer"),
-        ({"max_pulls": 2.5}, "max_pulls must be an integer"),
-        ({"replications": 0}, "replications must be"),
-        ({"pulls_per_day": 0}, "pulls_per_day must be"),
-        ({"pulls_per_day": math.inf}, "pulls_per_day must be"),
-        ({"level": 1.0}, "level must be"),
+        ({"scenarios": []}, "scenarios"),
+        ({"scenarios": [ASSUMED]}, "scenarios"),
+        ({"scenarios": [SCENARIOS[0]] * 2}, "scenarios"),
+        ({"max_pulls": []}, "max_pulls"),
+        ({"max_pulls": [100, 0]}, "max_pulls"),
+        ({"max_pulls": "many"}, "max_pulls"),
+        ({"max_pulls": 2.5}, "max_pulls"),
+        ({"replications": 0}, "replications"),
+        ({"pulls_per_day": 0}, "pulls_per_day"),
+        ({"pulls_per_day": math.inf}, "pulls_per_day"),
+        ({"level": 1.0}, "level"),
     ],
 )
-def test_bad_arguments_are_refused_before_anything_runs(changes, message, monkeypatch):
+def test_bad_arguments_are_refused_before_anything_runs(changes, name, monkeypatch):
     def no_run(*arguments, **options):
         raise AssertionError
 
     monkeypatch.setattr("fairtrial.simulation.operating.simulate", no_run)
     given = {"scenarios": SCENARIOS, "max_pulls": 10, **changes}
-    with pytest.raises(InvalidArgument, match=message):
+    with raises(InvalidArgument, name):
         operating_characteristics(POLICY, **given)
 
 
 def test_a_scenario_of_another_problem_is_refused():
     other = subpopulations.Problem(["a", "b"], 2, noise_std=1.0)
     scenario = Scenario("x", subpopulations.GaussianEnvironment(other, [[0, 0], [1, 1]]))
-    with pytest.raises(InvalidArgument, match="environment must be made for the policy's problem"):
+    with raises(InvalidArgument, "environment"):
         operating_characteristics(POLICY, [scenario], 10)
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 101, 7])
 def test_a_scenario_needs_a_name(name):
-    with pytest.raises(InvalidArgument, match="name must be a text of 1 to 100 characters"):
+    with raises(InvalidArgument, "name", given=name):
         Scenario(name, ASSUMED)
 
 
@@ -317,14 +318,14 @@ def test_linear_arms_and_late_results_have_characteristics_too():
     assert found.row("full").right.rate > 0.8
     assert list(found.row("full").answers) == ["old", "new"]
     assert abs(found.row("full").bias) < 1.0
-    with pytest.raises(InvalidArgument, match="pulls_per_day must be left out: results come late"):
+    with raises(InvalidArgument, "pulls_per_day"):
         operating_characteristics(policy, default_scenarios(late), 10, pulls_per_day=3)
 
 
 def test_a_policy_of_ones_own_has_characteristics_without_a_family():
     problem = ToyProblem(["a", "b", "c"])
     environment = GaussianEnvironment(problem, [0.0, 1.0, 2.0])
-    with pytest.raises(NotSupported, match="has no scenarios"):
+    with raises(NotSupported):
         default_scenarios(environment)
     scenario = Scenario("mine", environment, "as I think")
     found = operating_characteristics(LeadRace(problem), [scenario], 300, 10, progress=False)
@@ -353,13 +354,9 @@ def test_runs_that_are_drawn_in_blocks_are_no_examples():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"policy": None}, "policy must be"),
-        ({"row": "full"}, "row must be"),
-        ({"points": 1}, "points must be"),
-    ],
+    ("changes", "name"),
+    [({"policy": None}, "policy"), ({"row": "full"}, "row"), ({"points": 1}, "points")],
 )
-def test_examples_of_nothing_are_refused(found, changes, message):
-    with pytest.raises(InvalidArgument, match=message):
+def test_examples_of_nothing_are_refused(found, changes, name):
+    with raises(InvalidArgument, name):
         example_runs(**{"policy": POLICY, "row": found.row("full"), **changes})

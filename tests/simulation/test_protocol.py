@@ -8,6 +8,7 @@ from fairtrial import subpopulations
 from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import Scenario, default_scenarios, operating_characteristics
+from tests.messages import raises
 
 PROBLEM = subpopulations.Problem(
     ["old", "weak", "new", "bad"],
@@ -173,6 +174,6 @@ def test_looks_count_what_had_been_decided_and_what_was_decided_later(found):
     ],
 )
 def test_a_calendar_that_makes_no_sense_is_refused(more, name):
-    with pytest.raises(InvalidArgument) as refusal:
+    with raises(InvalidArgument) as refusal:
         operating_characteristics(POLICY, [Scenario("full", ASSUMED)], 40, 2, **more)
     assert refusal.value.name == name

@@ -31,6 +31,7 @@ from tests.core.toys import (
     RecordProblem,
     ToyProblem,
 )
+from tests.messages import raises
 
 PROBLEM = ToyProblem(["a", "b", "c"])
 ENVIRONMENT = GaussianEnvironment(PROBLEM, [0.0, 1.0, 2.0])
@@ -168,7 +169,7 @@ def test_without_a_truth_no_answer_is_judged() -> None:
     assert result.truth is None
     assert result.correct is None
     for judge in ("wrong", "error_rate"):
-        with pytest.raises(NotSupported, match="does not know the truth"):
+        with raises(NotSupported):
             getattr(result, judge)
     summary = result.summary()
     assert (summary.wrong, summary.error_rate, summary.error_interval) == (None, None, None)
@@ -299,17 +300,16 @@ def test_a_long_list_of_actions_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "name"),
     [
-        ({"level": 1}, "level must be a number strictly between 0 and 1; got 1"),
-        ({"quantiles": [0.5, 1.5]}, "quantiles must be numbers in [0, 1]; got [0.5, 1.5]"),
-        ({"quantiles": 0.5}, "quantiles must have shape (any quantiles); got shape ()"),
+        ({"level": 1}, "level"),
+        ({"quantiles": [0.5, 1.5]}, "quantiles"),
+        ({"quantiles": 0.5}, "quantiles"),
     ],
 )
-def test_bad_levels_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+def test_bad_levels_are_refused(arguments: dict[str, Any], name: str) -> None:
+    with raises(InvalidArgument, name):
         made_of(ALL).summary(**arguments)
-    assert str(caught.value) == message
 
 
 # --------------------------------------------------------------------------- as tables
@@ -347,7 +347,7 @@ def test_pulls_of_cells_are_named_by_all_labels() -> None:
 
 def test_a_table_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtra, match=r"^to_frame needs the extra 'data': pip install"):
+    with raises(MissingExtra, extra="data"):
         made_of(ALL).to_frame()
 
 

@@ -30,6 +30,7 @@ from tests.core.toys import (
     ToyProblem,
     UsedUpEnvironment,
 )
+from tests.messages import raises
 
 PROBLEM = ToyProblem(["a", "b", "c"])
 MEANS = [0.0, 1.0, 2.0]
@@ -363,43 +364,43 @@ def test_after_a_failure_other_threads_begin_no_more_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name"),
     [
-        ({"replications": 0}, "replications must be an integer of at least 1; got 0"),
-        ({"replications": 2.5}, "replications must be an integer of at least 1; got 2.5"),
-        ({"horizon": 0}, "horizon must be an integer of at least 1; got 0"),
-        ({"horizon": math.inf}, "horizon must be an integer of at least 1; got inf"),
-        ({"parallel": 0}, "parallel must be an integer of at least 1; got 0"),
-        ({"workers": 0}, "workers must be an integer of at least 1; got 0"),
-        ({"chunk_size": 0}, "chunk_size must be an integer of at least 1; got 0"),
-        ({"seed": -1}, "seed must be None, a non-negative integer or a Generator; got -1"),
-        ({"seed": "7"}, "seed must be None, a non-negative integer or a Generator; got '7'"),
-        ({"lower_bound": 0}, "lower_bound must be a finite number greater than 0; got 0"),
-        ({"lower_bound": math.inf}, "lower_bound must be a finite number greater than 0; got inf"),
-        ({"engine": "fast"}, "engine must be one of 'auto', 'python'; got 'fast'"),
-        ({"policy": LeadRace}, "policy must be an object, not its class: LeadRace(...)"),
-        ({"policy": "LeadRace"}, "policy must be a fairtrial.Policy; got 'LeadRace'"),
-        ({"policy": ENVIRONMENT}, "policy must be a fairtrial.Policy; got GaussianEnvironment("),
+        ({"replications": 0}, "replications"),
+        ({"replications": 2.5}, "replications"),
+        ({"horizon": 0}, "horizon"),
+        ({"horizon": math.inf}, "horizon"),
+        ({"parallel": 0}, "parallel"),
+        ({"workers": 0}, "workers"),
+        ({"chunk_size": 0}, "chunk_size"),
+        ({"seed": -1}, "seed"),
+        ({"seed": "7"}, "seed"),
+        ({"lower_bound": 0}, "lower_bound"),
+        ({"lower_bound": math.inf}, "lower_bound"),
+        ({"engine": "fast"}, "engine"),
+        ({"policy": LeadRace}, "policy"),
+        ({"policy": "LeadRace"}, "policy"),
+        ({"policy": ENVIRONMENT}, "policy"),
         (
             {"environment": GaussianEnvironment},
-            "environment must be an object, not its class: Gaussian",
+            "environment",
         ),
-        ({"environment": None}, "environment must be a fairtrial.Environment; got None"),
+        ({"environment": None}, "environment"),
         (
             {"environment": GaussianEnvironment(ToyProblem(["a", "b"]), [1, 2])},
-            "environment must be made for the policy's problem, ToyProblem(arms=",
+            "environment",
         ),
         (
             {"policy": QuotaKeeper(PROBLEM, [1, 1, 1], 5)},
-            "horizon is needed: QuotaKeeper never stops by itself",
+            "horizon",
         ),
         (
             {"executor": 4},
-            "executor must be a concurrent.futures.Executor, such as client.get_exec",
+            "executor",
         ),
     ],
 )
-def test_bad_input_is_refused_before_anything_runs(changes: dict[str, Any], message: str) -> None:
+def test_bad_input_is_refused_before_anything_runs(changes: dict[str, Any], name: str) -> None:
     executor = Immediate()
     arguments: dict[str, Any] = {
         "policy": LeadRace(PROBLEM),
@@ -407,9 +408,8 @@ def test_bad_input_is_refused_before_anything_runs(changes: dict[str, Any], mess
         "replications": 3,
         "executor": executor,
     }
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument, name):
         simulate(**{**arguments, **changes})
-    assert str(caught.value).startswith(message)
     assert executor.sizes == []
 
 

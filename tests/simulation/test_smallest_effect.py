@@ -9,6 +9,7 @@ from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.simulation import at_effect, simulate, smallest_effects
 from tests.core.toys import GaussianEnvironment, LeadRace, ToyProblem
 from tests.effort import runs
+from tests.messages import raises
 
 PROBLEM = subpopulations.Problem(["a", "b"], 1, floors=None, noise_std=1.0)
 ASSUMED = subpopulations.GaussianEnvironment(PROBLEM, [[0.0], [1.0]])
@@ -82,30 +83,30 @@ def test_linear_arms_and_late_results_have_smallest_effects():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name"),
     [
-        ({"pulls": 0}, "pulls must be"),
-        ({"powers": [1.0]}, "powers must be"),
-        ({"powers": [0.0]}, "powers must be"),
-        ({"replications": 1}, "replications must be"),
-        ({"control": "z"}, "control must be one of"),
+        ({"pulls": 0}, "pulls"),
+        ({"powers": [1.0]}, "powers"),
+        ({"powers": [0.0]}, "powers"),
+        ({"replications": 1}, "replications"),
+        ({"control": "z"}, "control"),
         (
             {"environment": subpopulations.GaussianEnvironment(PROBLEM, [[1.0], [1.0]])},
-            "environment must have a best arm",
+            "environment",
         ),
     ],
 )
-def test_bad_arguments_are_refused_before_anything_runs(changes, message, monkeypatch):
+def test_bad_arguments_are_refused_before_anything_runs(changes, name, monkeypatch):
     def no_run(*arguments, **options):
         raise AssertionError
 
     monkeypatch.setattr("fairtrial.simulation.smallest_effect.simulate", no_run)
     given = {"policy": POLICY, "environment": ASSUMED, "pulls": 10, **changes}
-    with pytest.raises(InvalidArgument, match=message):
+    with raises(InvalidArgument, name):
         smallest_effects(**given)
 
 
 def test_an_environment_without_scenarios_is_refused():
     problem = ToyProblem(["a", "b"])
-    with pytest.raises(NotSupported, match="has no scenarios"):
+    with raises(NotSupported):
         smallest_effects(LeadRace(problem), GaussianEnvironment(problem, [0.0, 1.0]), 10)

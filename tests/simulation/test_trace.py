@@ -16,6 +16,7 @@ from tests.core.toys import (
     QuotaKeeper,
     ToyProblem,
 )
+from tests.messages import raises
 
 PROBLEM = ToyProblem(["a", "b", "c"])
 ENVIRONMENT = GaussianEnvironment(PROBLEM, [0.0, 1.0, 1.5])
@@ -79,10 +80,9 @@ def linear_arms() -> tuple[Policy, Environment]:
 @pytest.mark.parametrize("make", [plain_arms, linear_arms])
 def test_a_run_that_is_drawn_in_blocks_cannot_be_seen_pull_by_pull(make: Any) -> None:
     policy, environment = make()
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument, "policy", given=policy) as caught:
         trace(policy, environment, seed=1)
     assert (caught.value.name, caught.value.given) == ("policy", policy)
-    assert "block_draws=False" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -100,19 +100,18 @@ def test_a_run_that_is_drawn_pull_by_pull_after_all_is_seen_as_it_was(
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name"),
     [
-        ({"points": 1}, "points must be an integer of at least 2; got 1"),
-        ({"horizon": 0}, "horizon must be an integer of at least 1; got 0"),
-        ({"parallel": 0}, "parallel must be an integer of at least 1; got 0"),
-        ({"seed": 1.5}, "seed must be None, a non-negative integer or a Generator; got 1.5"),
-        ({"policy": LeadRace}, "policy must be an object, not its class"),
-        ({"environment": "moon"}, "environment must be a fairtrial.Environment; got 'moon'"),
-        ({"policy": QuotaKeeper(PROBLEM, [0, 0, 0], 1)}, "horizon is needed"),
+        ({"points": 1}, "points"),
+        ({"horizon": 0}, "horizon"),
+        ({"parallel": 0}, "parallel"),
+        ({"seed": 1.5}, "seed"),
+        ({"policy": LeadRace}, "policy"),
+        ({"environment": "moon"}, "environment"),
+        ({"policy": QuotaKeeper(PROBLEM, [0, 0, 0], 1)}, "horizon"),
     ],
 )
-def test_bad_input_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_bad_input_is_refused(changes: dict[str, Any], name: str) -> None:
     arguments: dict[str, Any] = {"policy": LeadRace(PROBLEM), "environment": ENVIRONMENT}
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument, name):
         trace(**{**arguments, **changes})
-    assert str(caught.value).startswith(message)

@@ -37,6 +37,7 @@ from fairtrial.sklearn._candidates import settings_of
 from fairtrial.sklearn._ranges import known_range
 from fairtrial.sklearn._splits import splits_of
 from sklearn import config_context
+from tests.messages import raises, warns
 
 IRIS = load_iris(return_X_y=True)
 CANCER = load_breast_cancer(return_X_y=True)
@@ -172,7 +173,7 @@ def test_candidates_may_be_called_param_grid_as_grid_search_calls_them():
 
 @pytest.mark.parametrize("given", [{}, {"candidates": DEPTHS, "param_grid": DEPTHS}])
 def test_candidates_are_given_once(given):
-    with pytest.raises(InvalidArgument, match="candidates must be given, by this name or as para"):
+    with raises(InvalidArgument, "candidates"):
         RacingSearchCV(TREE, **given).fit(*IRIS)
 
 
@@ -230,7 +231,7 @@ def test_another_seed_gives_other_splits():
 
 
 def test_a_search_that_cannot_decide_says_so_and_takes_the_best_so_far():
-    with pytest.warns(ConvergenceWarning, match="undecided after 40 pulls"):
+    with warns(ConvergenceWarning):
         found = search(candidates={"max_depth": [3, 4]}, max_pulls=40).fit(*IRIS)
     assert found.status_ == "undecided"
     assert hasattr(found, "best_estimator_")
@@ -239,7 +240,7 @@ def test_a_search_that_cannot_decide_says_so_and_takes_the_best_so_far():
 
 @pytest.mark.parametrize("given", [{}, {"paired": False}, {"guarantee": "proven"}], ids=str)
 def test_an_undecided_search_says_how_much_worse_its_answer_may_be(given):
-    with pytest.warns(ConvergenceWarning, match=r"falls short of the best by more than 0[.]") as w:
+    with warns(ConvergenceWarning) as w:
         found = search(candidates={"max_depth": [3, 4]}, max_pulls=60, **given).fit(*IRIS)
     assert 0.0 < found.shortfall_ < 1.0
     assert f"{found.shortfall_:.3g}" in found.guarantee_.statement
@@ -254,7 +255,7 @@ def test_an_undecided_search_says_how_much_worse_its_answer_may_be(given):
 
 
 def test_a_search_that_knows_nothing_yet_says_so():
-    with pytest.warns(ConvergenceWarning, match="nothing is known yet"):
+    with warns(ConvergenceWarning):
         found = search(max_pulls=2).fit(*IRIS)
     assert found.shortfall_ == np.inf
 
@@ -309,7 +310,7 @@ def test_a_scorer_of_ones_own_needs_its_range_for_a_proof():
     scorer = make_scorer(mean_absolute_error, greater_is_better=False)
     free = search(scoring=scorer, tolerance=0.4).fit(*IRIS)
     proven = search(scoring=scorer, tolerance=0.4, guarantee="proven")
-    with pytest.raises(InvalidArgument, match="score_range must be given for a proof"):
+    with raises(InvalidArgument, "score_range"):
         proven.fit(*IRIS)
     ranged = proven.set_params(score_range=(-2, 0)).fit(*IRIS)
     assert free.guarantee_.label == "calibrated"
@@ -422,7 +423,7 @@ def test_for_new_data_splits_share_an_error_and_the_promise_says_so():
 
 
 def test_a_search_for_new_data_ends_when_more_splits_cannot_help():
-    with pytest.warns(ConvergenceWarning, match="More data, or a larger tolerance"):
+    with warns(ConvergenceWarning):
         found = search(candidates={"max_depth": [3, 4]}, new_data=True, cv=4).fit(*IRIS)
     assert found.race_.overlap == pytest.approx(38 / 112)
     assert found.n_splits_ == 15
@@ -447,7 +448,7 @@ def test_scores_that_are_not_numbers_drop_a_candidate():
     def score(model, X, y):
         return 0.5 if model.max_depth > 1 else np.nan
 
-    with pytest.warns(UserWarning, match="is out of the race"):
+    with warns(UserWarning):
         found = search(candidates={"max_depth": [1, 2]}, scoring=score).fit(*IRIS)
     assert list(found.cv_results_["status"]) == ["withdrawn", "best"]
 
@@ -546,15 +547,15 @@ def test_a_score_that_is_not_a_number_is_told_of():
     def scorer(model, X, y):
         return float("nan") if model.get_depth() == 1 else 0.5
 
-    with pytest.warns(UserWarning, match=r"\{'max_depth': 1\} has a score of nan"):
+    with warns(UserWarning):
         found = search(candidates={"max_depth": [1, 3]}, scoring=scorer).fit(*IRIS)
     assert list(found.cv_results_["status"]) == ["withdrawn", "best"]
 
 
 def test_if_no_score_is_a_number_that_is_said():
     with (
-        pytest.warns(UserWarning, match="nan"),
-        pytest.raises(ValueError, match="no candidate is left"),
+        warns(UserWarning),
+        raises(ValueError),
     ):
         search(scoring=lambda model, X, y: float("nan")).fit(*IRIS)
 
@@ -568,7 +569,7 @@ def test_who_fails_where_the_last_rival_failed_has_not_won(depths):
         return float(model.max_depth > 1) if next(calls) < 24 else float("nan")
 
     tied = search(candidates={"max_depth": depths}, scoring=scorer)
-    with pytest.warns(UserWarning, match="nan"), pytest.raises(ValueError, match="is left"):
+    with warns(UserWarning), raises(ValueError):
         tied.fit(*IRIS)
 
 
@@ -590,7 +591,7 @@ def test_a_candidate_that_is_left_alone_is_scored_as_often_as_a_single_one(fails
 
 
 def test_a_score_outside_of_its_range_is_refused():
-    with pytest.raises(ValueError, match=r"\[0.9, 1\]"):
+    with raises(ValueError, "score_range"):
         search(guarantee="proven", score_range=(0.9, 1.0)).fit(*IRIS)
 
 
@@ -605,20 +606,20 @@ def test_a_score_outside_of_its_range_is_refused():
         ({"paired": "yes"}, "paired"),
         ({"refit": lambda table: 0}, "refit"),
         ({"error_score": "ignore"}, "error_score"),
-        ({"n_jobs": "2"}, "n_jobs must be an integer"),
-        ({"estimator": "tree"}, "estimator must be an object with a `fit`"),
-        ({"estimator": DecisionTreeClassifier}, "estimator must be an object with a `fit`"),
+        ({"n_jobs": "2"}, "n_jobs"),
+        ({"estimator": "tree"}, "estimator"),
+        ({"estimator": DecisionTreeClassifier}, "estimator"),
         ({"score_range": "known"}, "score_range"),
-        ({"score_range": (0, 1)}, "score_range must be left out"),
+        ({"score_range": (0, 1)}, "score_range"),
         ({"score_range": None, "guarantee": "proven"}, "score_range"),
-        ({"scoring": "r2", "guarantee": "proven"}, "score_range must be given for a proof"),
-        ({"guarantee": "heuristic"}, "guarantee must be one of"),
+        ({"scoring": "r2", "guarantee": "proven"}, "score_range"),
+        ({"guarantee": "heuristic"}, "guarantee"),
         ({"guarantee": None}, "guarantee"),
-        ({"guarantee": "proven", "partial": 3}, "guarantee must be 'calibrated' with partial"),
+        ({"guarantee": "proven", "partial": 3}, "guarantee"),
         ({"new_data": 1}, "new_data"),
-        ({"new_data": True, "guarantee": "proven"}, "new_data must be False unless"),
-        ({"new_data": True, "paired": False}, "new_data must be False unless"),
-        ({"new_data": True, "cv": KFold(5)}, "cv must draw at random.*for new_data"),
+        ({"new_data": True, "guarantee": "proven"}, "new_data"),
+        ({"new_data": True, "paired": False}, "new_data"),
+        ({"new_data": True, "cv": KFold(5)}, "cv"),
         ({"cv": 1}, "cv"),
         ({"cv": 0.2}, "cv"),
         ({"cv": []}, "cv"),
@@ -631,16 +632,16 @@ def test_a_score_outside_of_its_range_is_refused():
         ({"candidates": []}, "candidates"),
         ({"candidates": "grid"}, "candidates"),
         ({"candidates": [1]}, "candidates"),
-        ({"candidates": [{"max_depth": 3}, {"max_dept": 2}]}, "candidates.*'max_dept'"),
-        ({"candidates": {"max_depth": [1, 2], "criterion": "gini"}}, "candidates.*wrap"),
-        ({"candidates": [("a", TREE), ("b", GaussianNB())]}, "candidates.*Pipeline"),
-        ({"candidates": {"a": TREE, "b": GaussianNB()}}, "candidates.*Pipeline"),
+        ({"candidates": [{"max_depth": 3}, {"max_dept": 2}]}, "candidates"),
+        ({"candidates": {"max_depth": [1, 2], "criterion": "gini"}}, "candidates"),
+        ({"candidates": [("a", TREE), ("b", GaussianNB())]}, "candidates"),
+        ({"candidates": {"a": TREE, "b": GaussianNB()}}, "candidates"),
         ({"n_candidates": 0, "candidates": DEPTHS}, "n_candidates"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_argument_that_is_not_acceptable_is_named(given, name):
-    with pytest.raises(InvalidArgument, match=name):
+    with raises(InvalidArgument, name):
         search(**given).fit(*IRIS)
 
 
@@ -687,7 +688,7 @@ def test_candidates_are_grids_distributions_or_settings():
     assert len(settings_of(ParameterSampler({"a": [1, 2, 3]}, 2), None, None)) == 2
     drawn = settings_of({"a": uniform(), "b": [1, 2]}, 5, np.random.RandomState(0))
     assert len(drawn) == 5
-    with pytest.raises(InvalidArgument, match="n_candidates"):
+    with raises(InvalidArgument, "n_candidates"):
         settings_of({"a": uniform()}, None, None)
 
 
