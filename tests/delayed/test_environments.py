@@ -21,6 +21,7 @@ from fairtrial.delayed import (
     UniformDelay,
 )
 from fairtrial.errors import InvalidArgument, InvalidOutcome
+from tests.messages import raises
 
 FULL = Problem(2, noise_std=1.0)
 UNBIASED = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.5)
@@ -188,17 +189,17 @@ def test_recorded_curves_are_replayed_whole():
     [
         ({"arm": ["a", "a", "a", "a", "z"]}, "table row 4"),
         ({"arm": ["a"] * 5, "curve": [1, 2, 3, 4, 5]}, "table"),
-        ({"value": [0.1, 0.2, math.nan, 0.9, 1.0]}, "table row 2"),
+        ({"value": [0.1, 0.2, math.nan, 0.9, 1.0]}, "table row 2: value"),
         ({"elapsed": [1.0, 1.0, 2.0, 1.0, 1.0]}, "table"),
-        ({"elapsed": [0.0, 1.0, 2.0, 1.0, 1.0]}, "table row 0"),
+        ({"elapsed": [0.0, 1.0, 2.0, 1.0, 1.0]}, "table row 0: elapsed"),
         ({"value": [0.1]}, "table"),
-        ({"std": [-1.0] * 5}, "table row 0"),
+        ({"std": [-1.0] * 5}, "table row 0: std"),
     ],
 )
 def test_a_bad_table_is_refused_where_it_is_bad(change, name):
-    with pytest.raises(InvalidArgument, match=name):
+    with raises(InvalidArgument, name):
         CurveEnvironment(CURVES, {**ROWS, **change}, std="std")
-    with pytest.raises(InvalidArgument, match="column"):
+    with raises(InvalidArgument, "table"):
         CurveEnvironment(CURVES, ROWS, value="score")
 
 
@@ -212,13 +213,13 @@ def test_recorded_deviations_do_not_grow_where_errors_are_nested():
 
     # The outcome needs no deviation.
     environment(0.5, 0.5, 0.2, 9.0)
-    with pytest.raises(InvalidArgument, match="do not grow"):
+    with raises(InvalidArgument, "table"):
         environment(0.5, 0.2, 0.3, 0.0)
 
 
 def test_a_recorded_outcome_outside_of_the_range_is_refused():
     problem = Problem(["a", "b"], reward_range=(0, 1), feedback="refining", reading_std=1.0)
-    with pytest.raises(InvalidOutcome, match="curve 'x' of 'b'"):
+    with raises(InvalidOutcome, "table: the outcome of curve 'x' of 'b'"):
         CurveEnvironment(problem, ROWS)
 
 
@@ -248,21 +249,21 @@ def test_a_recorded_outcome_outside_of_the_range_is_refused():
     ],
 )
 def test_a_bad_argument_of_an_environment_is_refused(arguments):
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         SimulatedEnvironment(**{"problem": UNBIASED, "means": [0.0, 1.0], **arguments})
 
 
 def test_environments_that_contradict_their_problem_are_refused():
-    with pytest.raises(InvalidArgument, match="noise_std"):
+    with raises(InvalidArgument, "problem"):
         SimulatedEnvironment(Problem(2, reward_range=(0, 1)), [0.0, 1.0])
-    with pytest.raises(InvalidArgument, match="duration"):
+    with raises(InvalidArgument, "problem"):
         SimulatedEnvironment(Problem(1, noise_std=1.0, feedback="incremental"), [0.0])
     pieces = Problem(1, noise_std=1.0, feedback="incremental", duration=4)
-    with pytest.raises(InvalidArgument, match="delay"):
+    with raises(InvalidArgument, "delay, every"):
         SimulatedEnvironment(pieces, [0.0], delay=4.0)
-    with pytest.raises(InvalidArgument, match="reading_std"):
+    with raises(InvalidArgument, "reading_std"):
         SimulatedEnvironment(Problem(1, noise_std=1.0, feedback="refining"), [0.0])
-    with pytest.raises(InvalidArgument, match="Problem"):
+    with raises(InvalidArgument, "problem", given="problem"):
         SimulatedEnvironment("problem", [0.0])
 
 

@@ -15,6 +15,7 @@ from fairtrial.delayed import (
     fit_environment,
 )
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 HOW = {
     "full": {},
@@ -108,12 +109,12 @@ def test_losses_are_the_share_of_pulls_without_outcome():
 
 def test_tables_that_tell_too_little_are_refused():
     rows = {"arm": ["0", "1"], "curve": [1, 1], "elapsed": [1.0, 1.0], "value": [0.0, 1.0]}
-    with pytest.raises(InvalidArgument, match="two outcomes"):
+    with raises(InvalidArgument, "table"):
         fit_environment(problem_with("full"), rows)
     twice = {name: column * 2 for name, column in rows.items()} | {"curve": [1, 1, 2, 2]}
-    with pytest.raises(InvalidArgument, match="readings"):
+    with raises(InvalidArgument, "table", given=None):
         fit_environment(problem_with("unbiased"), twice)
-    with pytest.raises(InvalidArgument, match="noise_std"):
+    with raises(InvalidArgument, "problem"):
         fit_environment(Problem(2, reward_range=(0, 5)), twice)
-    with pytest.raises(InvalidArgument, match="lost"):
+    with raises(InvalidArgument, "lost"):
         fit_environment(problem_with("full"), twice, lost=-1)

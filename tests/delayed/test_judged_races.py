@@ -14,6 +14,7 @@ from fairtrial.delayed.policies.limited_evidence import LimitedEvidence, Limits
 from fairtrial.delayed.policies.paired_evidence import leading, stakes_for
 from fairtrial.errors import InvalidArgument
 from tests import effort
+from tests.messages import raises
 
 
 def play(policy, table):
@@ -447,6 +448,6 @@ def test_equal_scores_and_a_judge_without_an_opinion(arms, blocks):
 )
 def test_a_judge_that_means_nothing_is_refused(given, range_):
     noise = {"noise_std": "estimated"} if range_ is None else {}
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         PairedRacing(Problem(2, reward_range=range_, **noise), **given)
     assert error.value.name == "judge"

@@ -12,6 +12,7 @@ from fairtrial.delayed.policies.paired_evidence import leading
 from fairtrial.errors import InvalidArgument
 from tests import effort
 from tests.delayed.enumeration import error_rates
+from tests.messages import raises
 
 
 def play(policy, table):
@@ -310,5 +311,5 @@ def test_an_arm_at_the_margin_is_seldom_wrongly_named_or_excluded(short_by, n_bl
     ],
 )
 def test_limits_that_mean_nothing_are_refused(given, name):
-    with pytest.raises(InvalidArgument, match=name):
+    with raises(InvalidArgument, name):
         PairedRacing(**{"problem": problem_of(3), "n_blocks": 9, **given})

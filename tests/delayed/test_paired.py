@@ -19,6 +19,7 @@ from fairtrial.delayed.policies.paired_evidence import (
 from fairtrial.errors import InvalidArgument, NotSupported
 from tests import effort
 from tests.delayed.enumeration import error_rates
+from tests.messages import raises
 
 BOUNDS = {"reward_range": (0, 1)}
 BOUNDED = Problem(3, **BOUNDS)
@@ -685,22 +686,22 @@ def test_a_race_may_be_limited_to_some_blocks():
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("given", "named"),
     [
         ({"overlap": -0.1}, "overlap"),
         ({"overlap": math.nan}, "overlap"),
-        ({"overlap": 0.25, "n_blocks": 5}, "overlap must be 0"),
-        ({"overlap": 0.25, "problem": BOUNDED}, "overlap must be 0"),
+        ({"overlap": 0.25, "n_blocks": 5}, "overlap"),
+        ({"overlap": 0.25, "problem": BOUNDED}, "overlap"),
         ({"max_blocks": 0}, "max_blocks"),
-        ({"shuffle": True}, "shuffle needs n_blocks"),
+        ({"shuffle": True}, "shuffle"),
         ({"shuffle": 1, "n_blocks": 3}, "shuffle"),
         ({"blocks_from": 3}, "blocks_from"),
         ({"arms_from": ["x"]}, "arms_from"),
         ({"arms_from": [1, 2, 3]}, "arms_from"),
     ],
 )
-def test_an_overlap_or_a_limit_that_means_nothing_is_refused(given, name):
-    with pytest.raises(InvalidArgument, match=name):
+def test_an_overlap_or_a_limit_that_means_nothing_is_refused(given, named):
+    with raises(InvalidArgument, named):
         PairedRacing(**{"problem": UNBOUNDED, **given})
 
 
@@ -788,12 +789,12 @@ def test_a_race_tells_when_every_arm_left_and_why():
     ids=["top", "readings", "failures"],
 )
 def test_a_problem_that_is_not_covered_is_refused(problem):
-    with pytest.raises(InvalidArgument, match="problem"):
+    with raises(InvalidArgument, "problem", given=problem):
         PairedRacing(problem)
 
 
 def test_results_without_a_block_are_refused():
-    with pytest.raises(NotSupported, match="block"):
+    with raises(NotSupported):
         PairedRacing(BOUNDED).tell(BOUNDED.pull(arm="1"), 0.5)
 
 

@@ -16,6 +16,7 @@ from fairtrial.delayed import (
     Problem,
 )
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 
 def curves(number, seed=0, noise=0.1, bias=0.0, gap=0.0):
@@ -120,21 +121,21 @@ def test_a_tenth_with_few_curves_is_refused():
 
 
 def test_bad_curves_are_refused():
-    with pytest.raises(InvalidArgument, match="times"):
+    with raises(InvalidArgument, "times", given=[2, 1]):
         Curve.of([2, 1], [0.0, 0.0])
-    with pytest.raises(InvalidArgument, match="times"):
+    with raises(InvalidArgument, "times", given=[]):
         Curve.of([], [])
-    with pytest.raises(InvalidArgument, match="values"):
+    with raises(InvalidArgument, "values"):
         Curve.of([1], [0.0, 1.0])
-    with pytest.raises(InvalidArgument, match="completed"):
+    with raises(InvalidArgument, "completed"):
         CalibratedPredictor(LastValue(), curves(1))
-    with pytest.raises(InvalidArgument, match="completed"):
+    with raises(InvalidArgument, "completed"):
         CalibratedPredictor(LastValue(), [Curve.of([1], [0.0])] * 3)
     for predictor in (LastValue(), LinearPredictor()):
         for bad in ([], None, [1.0], [Curve.of([1], [0.0])]):
-            with pytest.raises(InvalidArgument, match="completed"):
+            with raises(InvalidArgument, "completed"):
                 predictor.fit(bad)
-    with pytest.raises(InvalidArgument, match="ridge"):
+    with raises(InvalidArgument, "ridge"):
         LinearPredictor(ridge=-1.0)
 
 

@@ -14,6 +14,7 @@ from fairtrial.core.specification import policy_from_dict, problem_from_dict
 from fairtrial.delayed import InformationRacing, Problem, Racing
 from fairtrial.delayed._kernels.runs import act
 from fairtrial.errors import InvalidArgument, InvalidOutcome
+from tests.messages import raises
 
 UNBIASED = {"feedback": "unbiased", "reading_std": 0.25}
 
@@ -58,9 +59,8 @@ UNBIASED = {"feedback": "unbiased", "reading_std": 0.25}
     ],
 )
 def test_a_bad_argument_is_refused_by_name(arguments, name):
-    with pytest.raises(ValueError, match=name) as caught:
+    with raises(InvalidArgument) as caught:
         Problem(**{"arms": 3, "noise_std": 1.0, **arguments})
-    assert isinstance(caught.value, InvalidArgument)
     assert caught.value.name.partition("[")[0] == name
 
 
@@ -79,7 +79,7 @@ def test_a_bad_argument_is_refused_by_name(arguments, name):
 )
 @pytest.mark.parametrize("cls", [InformationRacing, Racing])
 def test_a_bad_argument_of_a_policy_is_refused_by_name(cls, arguments, name):
-    with pytest.raises(InvalidArgument, match=name):
+    with raises(InvalidArgument, name):
         cls(Problem(3, noise_std=1.0), **arguments)
 
 
@@ -96,24 +96,24 @@ def test_a_bad_argument_of_a_policy_is_refused_by_name(cls, arguments, name):
     ],
 )
 def test_a_bad_choice_of_a_policy_is_refused_by_name(cls, arguments, name):
-    with pytest.raises(InvalidArgument, match=name):
+    with raises(InvalidArgument, name):
         cls(Problem(3, noise_std=1.0), **arguments)
 
 
 @pytest.mark.parametrize(("a", "c"), [(0.6, 1.0), (0.5, 1.1), (0.55, 1.1), (0.6, 0.9)])
 def test_constants_that_the_bound_is_not_proven_for_are_refused(a, c):
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         Racing(Problem(3, noise_std=1.0), bound=FiniteLIL(a, c))
 
 
 def test_readings_of_noise_that_is_not_normal_need_the_proven_race():
     bounded = Problem(3, reward_range=(0, 1), **UNBIASED)
-    with pytest.raises(InvalidArgument, match="proven"):
+    with raises(InvalidArgument, "problem"):
         InformationRacing(bounded)
-    with pytest.raises(InvalidArgument, match="proven"):
+    with raises(InvalidArgument, "problem"):
         InformationRacing(Problem(3, noise_std=1.0, noise="subgaussian", **UNBIASED))
     # No proven race uses refining readings, so the message must not recommend one.
-    with pytest.raises(InvalidArgument, match="use_partial=False; got"):
+    with raises(InvalidArgument, "problem"):
         InformationRacing(Problem(3, reward_range=(0, 1), feedback="refining", reading_std=0.1))
     assert InformationRacing(bounded, use_partial=False).guarantee.proven
     assert Racing(bounded).guarantee.proven
@@ -126,7 +126,7 @@ def test_a_race_refuses_readings_that_it_does_not_cover(variant):
     depends = Problem(3, noise_std=1.0, delay_depends_on_outcome=True, **UNBIASED)
     pieces = Problem(3, noise_std=1.0, feedback="incremental")
     for problem in (refining, depends, pieces):
-        with pytest.raises(InvalidArgument):
+        with raises(InvalidArgument):
             Racing(problem, variant=variant)
         assert Racing(problem, variant="full").guarantee.proven
 
@@ -183,7 +183,7 @@ def test_as_many_places_as_arms_need_no_pull(cls, arms):
 
 def test_an_outcome_outside_of_the_range_is_refused_or_clipped():
     problem = Problem(2, reward_range=(0, 1))
-    with pytest.raises(InvalidOutcome):
+    with raises(InvalidOutcome):
         problem.check_outcome(1.5)
     policy = InformationRacing(problem.clone(clip=True))
     pull = policy.ask()
@@ -236,15 +236,15 @@ def test_half_the_range_is_the_scale():
 
 def test_incremental_readings_need_a_duration_when_a_pull_is_asked_for():
     policy = InformationRacing(Problem(2, noise_std=1.0, feedback="incremental"))
-    with pytest.raises(ValueError, match="duration"):
+    with raises(ValueError, "duration"):
         policy.ask()
     assert policy.asked == 0
-    with pytest.raises(ValueError, match="duration"):
+    with raises(ValueError, "duration", given=0.0):
         policy.ask(duration=0.0)
     pull = policy.ask(duration=4.0)
     policy.report(pull, 0.5)
     assert policy.progress().actions[0].mean == 2.0
-    with pytest.raises(ValueError, match="duration"):
+    with raises(ValueError, "duration", given=4.0):
         InformationRacing(Problem(2, noise_std=1.0)).ask(duration=4.0)
 
 
@@ -253,12 +253,12 @@ def test_numbers_that_are_not_finite_change_nothing():
     pull = policy.ask()
     before = policy.get_state()
     for value in (math.nan, math.inf, "x", None):
-        with pytest.raises(ValueError, match=r"outcome|reading"):
+        with raises(ValueError, "outcome", given=value):
             policy.tell(pull, value)
-        with pytest.raises(ValueError, match="reading"):
+        with raises(ValueError, "reading", given=value):
             policy.report(pull, value)
     for details in ({"std": math.nan}, {"std": -1.0}, {"stage": math.nan}, {"place": 3}):
-        with pytest.raises(ValueError, match=r"std|stage|place"):
+        with raises(ValueError, next(iter(details))):
             policy.report(pull, 0.5, **details)
     after = policy.get_state()
     assert all(np.array_equal(before[name], after[name]) for name in before)
@@ -268,5 +268,5 @@ def test_numbers_that_are_not_finite_change_nothing():
     "scale", ["0.3", [True, False], ["a", "b"]], ids=["text", "truths", "words"]
 )
 def test_text_is_no_deviation(scale):
-    with pytest.raises(InvalidArgument, match=r"noise_std(\[0\])? must be a number"):
+    with raises(InvalidArgument):
         Problem(["a", "b"], noise_std=scale)

@@ -5,6 +5,7 @@ import pytest
 from fairtrial.delayed import CurveEnvironment, Problem, SimulatedEnvironment
 from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.simulation import at_effect, default_scenarios
+from tests.messages import raises
 
 
 def test_differences_shrink_and_delays_remain():
@@ -16,12 +17,12 @@ def test_differences_shrink_and_delays_remain():
     assert found["half"].means == pytest.approx([1.0, 1.5, 2.5])
     assert (found["half"].delay, found["half"].loss) == (7.0, 0.1)
     assert at_effect(environment, 2, control="b").environment.means == pytest.approx([0, 2, 6])
-    with pytest.raises(InvalidArgument, match="control must be one of"):
+    with raises(InvalidArgument, "control"):
         at_effect(environment, 0.5, control="nobody")
 
 
 def test_recorded_curves_have_no_scenarios():
     table = {"arm": ["a", "b"], "curve": [0, 0], "elapsed": [1, 1], "value": [0.2, 0.4]}
     environment = CurveEnvironment(Problem(["a", "b"], noise_std=1.0), table)
-    with pytest.raises(NotSupported, match="CurveEnvironment has no scenarios"):
+    with raises(NotSupported):
         default_scenarios(environment)

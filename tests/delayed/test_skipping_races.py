@@ -26,6 +26,7 @@ from tests.delayed.test_limited_races import (
     product,
     random_tables,
 )
+from tests.messages import raises
 
 NAMES = {"undecided": "u", "waiting": "w", "rejected": "r", "set aside": "s", "withdrawn": "x"}
 
@@ -399,7 +400,7 @@ def test_of_equal_arms_that_wait_the_right_one_is_seldom_lost():
 
 
 def test_nothing_is_skipped_without_limits():
-    with pytest.raises(InvalidArgument, match="skips"):
+    with raises(InvalidArgument, "skips", given=True):
         PairedRacing(Problem(3, reward_range=(0, 1)), n_blocks=9, skips=True)
-    with pytest.raises(InvalidArgument, match="skips"):
+    with raises(InvalidArgument, "skips", given="yes"):
         PairedRacing(problem_of(3), n_blocks=9, margin=0.1, skips="yes")

@@ -12,6 +12,7 @@ from fairtrial.core import run_policy
 from fairtrial.delayed import InformationRacing, Problem, SimulatedEnvironment
 from fairtrial.delayed.policies.truncation import Followed, best_truncation, worth_at_readings
 from fairtrial.errors import InvalidArgument
+from tests.messages import raises
 
 UNBIASED = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=2.0)
 
@@ -155,13 +156,13 @@ def test_it_saves_time_where_starting_is_cheap_and_ending_late():
 
 def test_what_cannot_be_called_back_is_refused():
     for bad in (0, 1.5, "often"):
-        with pytest.raises(InvalidArgument, match="truncate"):
+        with raises(InvalidArgument, "truncate", given=bad):
             InformationRacing(UNBIASED, truncate=bad)
-    with pytest.raises(InvalidArgument, match="setup_time"):
+    with raises(InvalidArgument, "setup_time"):
         InformationRacing(UNBIASED, truncate="auto", setup_time=-1.0)
     first = Problem(2, noise_std=1.0, feedback="refining", errors="first", target_std=0.5)
     for feedback in ({"feedback": "biased", "reading_std": 1.0}, {}):
-        with pytest.raises(InvalidArgument, match="truncate"):
+        with raises(InvalidArgument, "truncate"):
             InformationRacing(Problem(2, noise_std=1.0, **feedback), truncate="auto")
-    with pytest.raises(InvalidArgument, match="truncate"):
+    with raises(InvalidArgument, "truncate", given=2):
         InformationRacing(first, truncate=2)

@@ -21,6 +21,7 @@ from fairtrial.subpopulations import (
     ReplayEnvironment,
 )
 from tests.effort import runs as effort
+from tests.messages import raises
 
 ROWS = {
     "arm": ["0", "0", "0", "1", "1", "1"],
@@ -242,6 +243,6 @@ def test_the_summary_of_a_block_is_that_of_its_results() -> None:
 
 def test_measures_are_drawn_pull_by_pull() -> None:
     problem = Problem(2, 1, measures={"y": (0, 1), "z": (0, 1)}, objective="y")
-    with pytest.raises(InvalidArgument) as refused:
+    with raises(InvalidArgument) as refused:
         BlockBetting(problem, block_draws=True)
     assert refused.value.name == "block_draws"

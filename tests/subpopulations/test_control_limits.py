@@ -24,6 +24,7 @@ from fairtrial.subpopulations.scenarios import harms
 from fairtrial.testing import check_environment, check_policy, check_problem
 from tests import effort
 from tests.block_betting import factors
+from tests.messages import raises
 from tests.subpopulations.block_views import ledgers_of
 from tests.subpopulations.control_instances import BEYOND, HARD, share_rejected, share_wrong
 
@@ -214,7 +215,7 @@ def test_a_study_against_a_control_is_saved_and_verified(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("rule", [BalancedTracking, TrackAndStop, UniformSampling, RoundRobin])
 def test_other_rules_say_that_they_take_no_limits_against_a_control(rule: Any) -> None:
-    with pytest.raises(InvalidArgument, match="must have no margin and no superiority: only Block"):
+    with raises(InvalidArgument, "problem"):
         rule(PAGES)
     # A control without limits changes no decision.
     rule(PAGES.clone(margin=None))

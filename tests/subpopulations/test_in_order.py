@@ -20,6 +20,7 @@ from fairtrial.subpopulations import (
 from fairtrial.subpopulations.policies.in_order import NOTHING_HELD, hold, release
 from fairtrial.subpopulations.policies.levels import price_of_order
 from tests import effort
+from tests.messages import raises
 
 DELTA = 0.05
 MEANS = [[0.5, 0.4], [0.9, -0.5]]
@@ -176,9 +177,9 @@ def test_a_pair_pays_the_price_of_its_cells_and_a_floor_none() -> None:
 
 @pytest.mark.parametrize("stopping", ["stylised", "kaufmann-koolen"])
 def test_only_the_certified_stop_is_proven_for_it(stopping: str) -> None:
-    with pytest.raises(InvalidArgument, match="stopping must be 'certified' with delay_depends_on"):
+    with raises(InvalidArgument, "stopping", given=stopping):
         informative(Problem(2, 1, noise_std=1.0), stopping=stopping)
-    with pytest.raises(InvalidArgument, match="delay_depends_on_outcome must be True or False"):
+    with raises(InvalidArgument, "delay_depends_on_outcome"):
         Problem(2, 1, noise_std=1.0, delay_depends_on_outcome="perhaps")
 
 

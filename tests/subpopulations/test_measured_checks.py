@@ -12,6 +12,7 @@ from fairtrial.errors import InvalidOutcome
 from fairtrial.study.assumption_checks import BLINDED
 from fairtrial.subpopulations import BlockBetting, Problem
 from tests import effort
+from tests.messages import raises
 
 TWO = {"effect": (0, 1), "harm": (0, 1)}
 
@@ -51,7 +52,7 @@ def test_a_value_beyond_its_range_is_refused_and_no_value_of_the_pull_is_taken(v
     policy = bounded()
     pull = policy.ask()
     before = {name: own.tolist() for name, own in policy.get_state().items()}
-    with pytest.raises(InvalidOutcome, match="harm"):
+    with raises(InvalidOutcome, "outcome: harm", given=value):
         policy.tell(pull, {"effect": 1, "harm": value})
     after = {name: own.tolist() for name, own in policy.get_state().items()}
     assert str(before) == str(after)

@@ -19,6 +19,7 @@ from fairtrial.subpopulations import (
     ReplayEnvironment,
 )
 from fairtrial.testing import check_environment
+from tests.messages import raises
 from tests.subpopulations.measuring_toys import TakesTurns
 
 DRAWS = 4_000
@@ -127,53 +128,51 @@ def test_rows_are_replayed_whole_and_blanks_stay_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "message"),
+    ("changes", "error", "name"),
     [
-        ({"harmed": [0, 0, 0, 2, 0]}, InvalidOutcome, "table row 3: harmed must be in"),
-        ({"harmed": [0, 0, 0, "x", 0]}, InvalidOutcome, "table row 3: harmed must be a number"),
-        ({"harmed": [0, 0, 0]}, InvalidArgument, "table must have columns of equal length"),
-        ({"arm": ["low"] * 4 + ["top"]}, InvalidArgument, "table row 4 must name an arm of"),
-        ({"arm": ["low"] * 5}, InvalidArgument, "table must have a row for every cell"),
-        ({"harmed": [0, 0, 0, None, None]}, InvalidArgument, "table must have a value of 'harmed'"),
+        ({"harmed": [0, 0, 0, 2, 0]}, InvalidOutcome, "table row 3: harmed"),
+        ({"harmed": [0, 0, 0, "x", 0]}, InvalidOutcome, "table row 3: harmed"),
+        ({"harmed": [0, 0, 0]}, InvalidArgument, "table"),
+        ({"arm": ["low"] * 4 + ["top"]}, InvalidArgument, "table row 4"),
+        ({"arm": ["low"] * 5}, InvalidArgument, "table"),
+        ({"harmed": [0, 0, 0, None, None]}, InvalidArgument, "table"),
     ],
 )
-def test_tables_that_do_not_fit_are_refused(changes, error, message) -> None:
-    with pytest.raises(error) as caught:
+def test_tables_that_do_not_fit_are_refused(changes, error, name) -> None:
+    with raises(error, name):
         ReplayEnvironment(DOSES, {**ROWS, **changes})
-    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "name"),
     [
-        ({"means": None}, "means must be given unless joint is"),
+        ({"means": None}, "means"),
         ({"means": {"cured": [[0.4], [0.6]], "harmed": [[0.1], [1.4]]}}, "means[high, 0, harmed]"),
-        ({"correlation": 0.9}, "correlation must be from"),
-        ({"correlation": [1, 2, 3]}, "correlation must be a number or have shape"),
-        ({"correlation": 0.1, "joint": np.full((2, 2), 0.25)}, "joint must be left out if"),
-        ({"joint": np.full((2, 2), 0.3)}, "joint must have probabilities of sum 1"),
-        ({"joint": [[-0.5, 0.5], [0.5, 0.5]]}, "joint[0, 0] must be a probability"),
-        ({"joint": [0.5, 0.5]}, "joint must have shape"),
-        ({"joint": [[1, 0], [0, 0]]}, "means must be means that the possible combinations"),
+        ({"correlation": 0.9}, "correlation"),
+        ({"correlation": [1, 2, 3]}, "correlation"),
+        ({"correlation": 0.1, "joint": np.full((2, 2), 0.25)}, "joint"),
+        ({"joint": np.full((2, 2), 0.3)}, "joint"),
+        ({"joint": [[-0.5, 0.5], [0.5, 0.5]]}, "joint[0, 0]"),
+        ({"joint": [0.5, 0.5]}, "joint"),
+        ({"joint": [[1, 0], [0, 0]]}, "means"),
     ],
 )
-def test_coins_that_cannot_be_are_refused(arguments, message) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+def test_coins_that_cannot_be_are_refused(arguments, name) -> None:
+    with raises(InvalidArgument, name):
         BernoulliEnvironment(DOSES, **{"means": MEANS, **arguments})
-    assert str(caught.value).startswith(message)
 
 
 def test_environments_refuse_problems_of_the_other_kind() -> None:
-    with pytest.raises(InvalidArgument, match="must give the ranges of its measures"):
+    with raises(InvalidArgument, "problem"):
         BernoulliEnvironment(NORMAL, np.zeros((2, 2, 2)))
-    with pytest.raises(InvalidArgument, match=r"Gaussian rewards have no range"):
+    with raises(InvalidArgument, "problem"):
         GaussianEnvironment(DOSES, MEANS)
-    with pytest.raises(InvalidArgument, match=r"^std must be left out with measures"):
+    with raises(InvalidArgument, "std"):
         GaussianEnvironment(NORMAL, np.zeros((2, 2, 2)), std=1.0)
-    with pytest.raises(InvalidArgument, match=r"^cov must have no negative eigenvalue"):
+    with raises(InvalidArgument, "cov"):
         GaussianEnvironment(NORMAL, np.zeros((2, 2, 2)), cov=[[1, 2], [2, 1]])
     one = Problem(2, 1, reward_range=(0, 1))
-    with pytest.raises(InvalidArgument, match=r"^correlation must be left out where a reward is"):
+    with raises(InvalidArgument, "correlation"):
         BernoulliEnvironment(one, [[0.1], [0.2]], correlation=0.1)
 
 

@@ -3,7 +3,6 @@
 import json
 import math
 import pickle
-import re
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,7 @@ from fairtrial.subpopulations import OVERALL, Problem
 from fairtrial.subpopulations.limits import Limits, limit_rows, require_possible
 from fairtrial.testing import check_problem
 from tests import effort
+from tests.messages import raises
 
 TRIAL = {
     "arms": ["zdv", "zdv_ddi"],
@@ -131,12 +131,12 @@ def test_means_may_be_given_by_measure() -> None:
     expected = [[[5, 1], [6, 2]], [[7, 3], [8, 4]]]
     assert problem.check_means(by_name).tolist() == expected
     assert problem.check_means(expected).tolist() == expected
-    for wrong, message in (
-        ({"cd4": [[1, 2], [3, 4]]}, "means must have an entry for each of ['cd4', 'event_free']"),
-        ([[1, 2], [3, 4]], "means must have shape (2 arms, 2 groups, 2 measures)"),
-        ({**by_name, "cd4": [[1, 2]]}, "means[cd4] must have shape (2 arms, 2 groups)"),
+    for wrong, name in (
+        ({"cd4": [[1, 2], [3, 4]]}, "means"),
+        ([[1, 2], [3, 4]], "means"),
+        ({**by_name, "cd4": [[1, 2]]}, "means[cd4]"),
     ):
-        with pytest.raises(InvalidArgument, match=re.escape(message)):
+        with raises(InvalidArgument, name):
             problem.check_means(wrong)
 
 
@@ -166,104 +166,102 @@ def test_the_scale_is_that_of_the_objective() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name"),
     [
-        ({"measures": {}}, "measures must be a mapping of names to ranges"),
-        ({"reward_range": (0, 1)}, "reward_range must be left out if measures is given"),
-        ({"noise_std": {"cd4": 1, "event_free": 1}}, "measures, noise_std, noise_cov exactly one"),
-        ({"noise_cov": np.eye(2)}, "measures, noise_std, noise_cov exactly one"),
-        ({"measures": ["cd4", "event_free"]}, "measures, noise_std, noise_cov exactly one"),
-        ({"noise_std": "estimated"}, "measures, noise_std, noise_cov exactly one"),
-        ({"floor_tolerance": 0.1}, "floor_tolerance must be left out if measures is given"),
-        ({"objective": None}, "objective must name one of ['cd4', 'event_free']"),
-        ({"objective": "rash"}, "objective must name a measure of ['cd4', 'event_free']"),
-        ({"objective": {"rash": 1}}, "objective must be a measure of ['cd4', 'event_free']"),
-        ({"objective": {"cd4": 0}}, "objective must have a weight that is not zero"),
-        ({"objective": {}}, "objective must have a weight that is not zero"),
-        ({"objective": {"cd4": math.nan}}, "objective[cd4] must be"),
-        ({"objective": 3}, "objective must be a measure of"),
-        ({"floors": 0.0}, "floors must be a mapping by measure"),
-        ({"floors": "auto "}, "floors must be a mapping by measure"),
-        ({"floors": {"rash": 0}}, "floors[rash] must be of a measure of ['cd4', 'event_free']"),
-        ({"floors": {("cd4", "old"): 0}}, "floors[cd4, old] must be of a group of"),
-        ({"floors": {("cd4", "naive", 1): 0}}, "floors[cd4, naive, 1] must be a measure, (meas"),
-        ({"floors": {("cd4",): 0}}, "floors[cd4] must be a measure, (measure, group)"),
-        ({"floors": {("cd4", "OVERALL"): 0}}, "floors[cd4, OVERALL] must be of a group of"),
-        ({"floors": {OVERALL: 0}}, "floors[OVERALL] must be of a measure"),
-        ({"floors": {"cd4": math.nan}}, "floors[cd4] must be a number"),
-        ({"floors": {"cd4": math.inf}}, "floors[cd4] must be a number"),
-        ({"ceilings": {"cd4": -math.inf}}, "ceilings[cd4] must be a number"),
-        ({"floors": {"cd4": "0"}}, "floors[cd4] must be a number"),
-        ({"floors": {"cd4": True}}, "floors[cd4] must be a number"),
-        ({"floors": {"cd4": [0, 1]}}, "floors[cd4] must be a number"),
-        ({"floors": {"cd4": {"zdv": 0}}}, "floors[cd4] must have an entry for each arm"),
-        ({"floors": {"cd4": {"zdv": 0, "zdv_ddi": "x"}}}, "floors[cd4] of arm zdv_ddi must be a"),
-        ({"floors": {"cd4": 1.5}}, "floors[cd4, naive] of arm zdv must be at most 1"),
-        ({"ceilings": {"event_free": -0.1}}, "ceilings[event_free, naive] of arm zdv must be at"),
-        ({"floors": {("cd4", OVERALL): 1.5}}, "floors[cd4, OVERALL] of arm zdv must be at most 1"),
+        ({"measures": {}}, "measures"),
+        ({"reward_range": (0, 1)}, "reward_range"),
+        ({"noise_std": {"cd4": 1, "event_free": 1}}, "measures, noise_std, noise_cov"),
+        ({"noise_cov": np.eye(2)}, "measures, noise_std, noise_cov"),
+        ({"measures": ["cd4", "event_free"]}, "measures, noise_std, noise_cov"),
+        ({"noise_std": "estimated"}, "measures, noise_std, noise_cov"),
+        ({"floor_tolerance": 0.1}, "floor_tolerance"),
+        ({"objective": None}, "objective"),
+        ({"objective": "rash"}, "objective"),
+        ({"objective": {"rash": 1}}, "objective"),
+        ({"objective": {"cd4": 0}}, "objective"),
+        ({"objective": {}}, "objective"),
+        ({"objective": {"cd4": math.nan}}, "objective[cd4]"),
+        ({"objective": 3}, "objective"),
+        ({"floors": 0.0}, "floors"),
+        ({"floors": "auto "}, "floors"),
+        ({"floors": {"rash": 0}}, "floors[rash]"),
+        ({"floors": {("cd4", "old"): 0}}, "floors[cd4, old]"),
+        ({"floors": {("cd4", "naive", 1): 0}}, "floors[cd4, naive, 1]"),
+        ({"floors": {("cd4",): 0}}, "floors[cd4]"),
+        ({"floors": {("cd4", "OVERALL"): 0}}, "floors[cd4, OVERALL]"),
+        ({"floors": {OVERALL: 0}}, "floors[OVERALL]"),
+        ({"floors": {"cd4": math.nan}}, "floors[cd4]"),
+        ({"floors": {"cd4": math.inf}}, "floors[cd4]"),
+        ({"ceilings": {"cd4": -math.inf}}, "ceilings[cd4]"),
+        ({"floors": {"cd4": "0"}}, "floors[cd4]"),
+        ({"floors": {"cd4": True}}, "floors[cd4]"),
+        ({"floors": {"cd4": [0, 1]}}, "floors[cd4]"),
+        ({"floors": {"cd4": {"zdv": 0}}}, "floors[cd4]"),
+        ({"floors": {"cd4": {"zdv": 0, "zdv_ddi": "x"}}}, "floors[cd4] of arm zdv_ddi"),
+        ({"floors": {"cd4": 1.5}}, "floors[cd4, naive] of arm zdv"),
+        ({"ceilings": {"event_free": -0.1}}, "ceilings[event_free, naive] of arm zdv"),
+        ({"floors": {("cd4", OVERALL): 1.5}}, "floors[cd4, OVERALL] of arm zdv"),
         (
             {"floors": {"cd4": 0.5}, "ceilings": {("cd4", "treated"): 0.5}},
-            "ceilings[cd4, treated] of arm zdv must be above the floor 0.5 there; got 0.5",
+            "ceilings[cd4, treated] of arm zdv",
         ),
         (
             {
                 "floors": {("cd4", OVERALL): {"zdv": None, "zdv_ddi": 0.5}},
                 "ceilings": {("cd4", OVERALL): 0.4},
             },
-            "ceilings[cd4, OVERALL] of arm zdv_ddi must be above the floor 0.5 there; got 0.4",
+            "ceilings[cd4, OVERALL] of arm zdv_ddi",
         ),
         (
             {"floors": {"cd4": 0.5}, "ceilings": {("cd4", OVERALL): {"zdv": None, "zdv_ddi": 0.4}}},
-            "ceilings[cd4, OVERALL] of arm zdv_ddi must be at least 0.5: the groups' own limits",
+            "ceilings[cd4, OVERALL] of arm zdv_ddi",
         ),
         (
             {"ceilings": {("event_free", "naive"): 0.1}, "floors": {("event_free", OVERALL): 0.6}},
-            "floors[event_free, OVERALL] of arm zdv must be at most 0.55: the groups' own limits",
+            "floors[event_free, OVERALL] of arm zdv",
         ),
-        ({"floors": [{"measure": "cd4"}]}, "floors[0] must have measure and bound"),
-        ({"floors": [3]}, "floors[0] must have measure and bound"),
+        ({"floors": [{"measure": "cd4"}]}, "floors[0]"),
+        ({"floors": [3]}, "floors[0]"),
         (
             {"floors": [{"measure": "cd4", "bound": 0, "grp": "naive"}]},
-            "floors[0] must have measure and bound",
+            "floors[0]",
         ),
         (
             {"floors": [{"measure": "cd4", "bound": 0, "group": "naive", "overall": True}]},
-            "floors[0] must have either a group or overall = true",
+            "floors[0]",
         ),
-        ({"floors": [{"measure": "cd4", "bound": 0}] * 2}, "floors[1] must be given once"),
+        ({"floors": [{"measure": "cd4", "bound": 0}] * 2}, "floors[1]"),
     ],
 )
-def test_bad_input_is_refused_and_named(changes, message) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+def test_bad_input_is_refused_and_named(changes, name) -> None:
+    with raises(InvalidArgument, name):
         _problem(**changes)
-    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("noise", "message"),
+    ("noise", "name"),
     [
-        ({"noise_std": 1.0}, "noise_std must be a mapping with an entry for each measure"),
-        ({"noise_std": {"cd4": 1.0}}, "noise_std must be a mapping with an entry for each"),
-        ({"noise_std": {"cd4": 1.0, "event_free": 0}}, "noise_std[event_free] must be finite"),
-        ({"noise_std": {"cd4": 1.0, "event_free": 1e200}}, "noise_std[event_free] must be between"),
-        ({"noise_std": "estimated"}, "noise_std must be a mapping with an entry for each measure"),
-        ({"noise_cov": np.eye(3)}, "noise_cov must have shape (2, 2) or (2, 2, 2, 2); got shape"),
-        ({"noise_cov": [[1, 0.5], [0.4, 1]]}, "noise_cov must be symmetric"),
-        ({"noise_cov": [[1, 2], [2, 1]]}, "noise_cov must have no negative eigenvalue; the least"),
-        ({"noise_cov": [[1, math.nan], [math.nan, 1]]}, "noise_cov must be finite"),
-        ({"noise_cov": [[0, 0], [0, 1]]}, "noise_cov must have variances of at least"),
-        ({"noise_cov": "unknown"}, "noise_cov must have shape"),
+        ({"noise_std": 1.0}, "noise_std"),
+        ({"noise_std": {"cd4": 1.0}}, "noise_std"),
+        ({"noise_std": {"cd4": 1.0, "event_free": 0}}, "noise_std[event_free]"),
+        ({"noise_std": {"cd4": 1.0, "event_free": 1e200}}, "noise_std[event_free]"),
+        ({"noise_std": "estimated"}, "noise_std"),
+        ({"noise_cov": np.eye(3)}, "noise_cov"),
+        ({"noise_cov": [[1, 0.5], [0.4, 1]]}, "noise_cov"),
+        ({"noise_cov": [[1, 2], [2, 1]]}, "noise_cov"),
+        ({"noise_cov": [[1, math.nan], [math.nan, 1]]}, "noise_cov"),
+        ({"noise_cov": [[0, 0], [0, 1]]}, "noise_cov"),
+        ({"noise_cov": "unknown"}, "noise_cov"),
     ],
 )
-def test_bad_noise_is_refused_and_named(noise, message) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+def test_bad_noise_is_refused_and_named(noise, name) -> None:
+    with raises(InvalidArgument, name):
         Problem(**BY_NAME, **noise)
-    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("name", ["objective", "noise_cov"])
 def test_what_belongs_to_measures_is_refused_without_them(name) -> None:
-    with pytest.raises(InvalidArgument, match=f"^{name} needs measures to be given"):
+    with raises(InvalidArgument, name):
         Problem(2, 1, reward_range=(0, 1), **{name: "cd4"})
 
 
@@ -396,14 +394,14 @@ def test_what_is_asked_is_said_in_words() -> None:
 
 
 def test_limits_by_cell_are_not_those_of_measures() -> None:
-    with pytest.raises(NotSupported, match="limit_rows"):
+    with raises(NotSupported):
         _problem().limits()
 
 
 def test_an_outcome_is_checked_whole() -> None:
     problem = _problem()
     assert problem.check_outcome({"cd4": 0.31, "event_free": 1}).tolist() == [0.31, 1.0]
-    with pytest.raises(InvalidOutcome, match=r"^outcome: event_free must be in \[0, 1\]"):
+    with raises(InvalidOutcome, "outcome: event_free"):
         problem.check_outcome({"cd4": 0.31, "event_free": 7})
 
 
@@ -561,7 +559,7 @@ def test_limits_against_the_control_are_said_in_words() -> None:
     ],
 )
 def test_bad_limits_against_the_control_are_refused(changes, argument) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         _problem(**changes)
     assert caught.value.name == argument
 
@@ -657,12 +655,12 @@ BETTER_AXIS = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
     ],
 )
 def test_superiority_beyond_the_own_limits_of_an_arm_is_refused(changes, argument, accepted):
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         _problem(control="zdv", **changes)
     assert (caught.value.name, caught.value.accepted) == (argument, accepted)
 
 
 def test_one_measure_takes_one_direction() -> None:
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         Problem(2, 1, reward_range=(0, 1), direction={"reward": "minimize"})
     assert caught.value.name == "direction"

@@ -24,6 +24,7 @@ from fairtrial.subpopulations import (
     complexity,
 )
 from tests import effort
+from tests.messages import raises
 from tests.subpopulations.exact_pitfalls import exact_weakest
 
 E1 = [[0.2, 0.6, 0.8], [0.4, 0.4, 0.3], [-0.2, 1.0, 1.5]]
@@ -639,7 +640,7 @@ def test_kl_is_that_of_two_coins() -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 0.5, 0.95, 1.0, -0.1, math.nan, "a"])
 def test_a_delta_outside_zero_and_one_half_is_refused(delta: Any) -> None:
-    with pytest.raises(InvalidArgument, match="delta"):
+    with raises(InvalidArgument, "delta", given=delta):
         complexity_of(no_arm(), NO_ARM).lower_bound(delta)
 
 
@@ -647,28 +648,28 @@ def test_a_delta_outside_zero_and_one_half_is_refused(delta: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "name"),
     [
-        ({"environment": "E1"}, "environment must be a fairtrial.subpopulations.CellEnvironment"),
-        ({"tol": 0.0}, "tol must be a number in"),
-        ({"tol": 1e-12}, "tol must be a number in"),
-        ({"tol": 2.0}, "tol must be a number in"),
-        ({"tol": "fine"}, "tol must be a number in"),
-        ({"arrivals": [0.5, 0.5]}, r"arrivals must have shape \(3,\)"),
-        ({"arrivals": [0.5, 0.6, -0.1]}, "arrivals must be non-negative and not all zero"),
-        ({"arrivals": [0, 0, 0]}, "arrivals must be non-negative and not all zero"),
-        ({"arrivals": [1, 1, math.inf]}, r"arrivals\[2\] must be finite"),
+        ({"environment": "E1"}, "environment"),
+        ({"tol": 0.0}, "tol"),
+        ({"tol": 1e-12}, "tol"),
+        ({"tol": 2.0}, "tol"),
+        ({"tol": "fine"}, "tol"),
+        ({"arrivals": [0.5, 0.5]}, "arrivals"),
+        ({"arrivals": [0.5, 0.6, -0.1]}, "arrivals"),
+        ({"arrivals": [0, 0, 0]}, "arrivals"),
+        ({"arrivals": [1, 1, math.inf]}, "arrivals[2]"),
         (
             {
                 "environment": GaussianEnvironment(e1(costs=[1, 2, 3]), E1),
                 "arrivals": [1, 1, 1],
             },
-            "arrivals must be left out when the costs of cells differ",
+            "arrivals",
         ),
     ],
 )
-def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
+def test_bad_arguments_are_named(arguments: dict[str, Any], name: str) -> None:
+    with raises(InvalidArgument, name):
         complexity(**{"environment": GaussianEnvironment(e1(), E1)} | arguments)
 
 

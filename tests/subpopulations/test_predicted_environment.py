@@ -14,6 +14,7 @@ from fairtrial.subpopulations import (
     scenarios,
 )
 from fairtrial.subpopulations.family import FAMILY
+from tests.messages import raises
 
 MEANS = [[0.3, 0.2], [0.5, 0.1]]
 
@@ -68,7 +69,7 @@ def test_runs_do_not_share_units_and_have_the_right_answer():
     ],
 )
 def test_a_world_that_cannot_be_is_refused(arguments, changes, name):
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         PredictedEnvironment(problem_of(**changes), MEANS, **arguments)
     assert error.value.name == name
 
@@ -142,7 +143,7 @@ def test_rows_with_predictions_are_moved_as_a_whole():
     assert same.cell_means[0].tolist() == environment.cell_means[1].tolist()
     for one, other in zip(moved.predictions, environment.predictions, strict=True):
         assert one.tolist() == other.tolist()
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         scenarios.with_means(environment, environment.cell_means + 1.5)
 
 
@@ -150,7 +151,7 @@ def test_rows_with_predictions_are_moved_as_a_whole():
 def test_a_replayed_unit_may_lack_its_prediction_only_if_that_is_stated(blank):
     table = recorded()
     table["score"][7] = blank
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         ReplayEnvironment(problem_of(), table, prediction="score")
     assert error.value.name == "table row 7: score"
     problem = problem_of(prediction={"range": (0, 1), "missing": "mean"})
@@ -165,5 +166,5 @@ def test_a_replayed_unit_may_lack_its_prediction_only_if_that_is_stated(blank):
     ("prediction", "column"), [((0, 1), None), (None, "score"), ((0, 1), "no")]
 )
 def test_the_column_of_replayed_predictions_must_fit_the_problem(prediction, column):
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         ReplayEnvironment(problem_of(prediction=prediction), recorded(), prediction=column)

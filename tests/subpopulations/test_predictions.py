@@ -18,6 +18,7 @@ from fairtrial.subpopulations._kernels.measures.state import (
     TARGET,
     opened,
 )
+from tests.messages import raises
 
 
 def problem_of(arms=("now", "a", "b"), groups=("x", "y"), prediction=(0, 1), **others):
@@ -582,7 +583,7 @@ def test_a_study_records_predictions_with_the_ask_and_replays_them(tmp_path):
     ],
 )
 def test_a_statement_about_predictions_that_makes_no_sense_is_refused(prediction, name):
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         problem_of(prediction=prediction)
     assert error.value.name == name
 
@@ -595,18 +596,18 @@ def test_a_statement_about_predictions_that_makes_no_sense_is_refused(prediction
     ],
 )
 def test_predictions_that_are_not_covered_are_refused(arguments):
-    with pytest.raises(NotSupported):
+    with raises(NotSupported):
         Problem(2, 1, prediction={"range": (0, 1)}, **arguments)
 
 
 def test_policies_without_blocks_refuse_predictions():
-    with pytest.raises(NotSupported):
+    with raises(NotSupported):
         TrackAndStop(problem_of(floors=0.1))
 
 
 @pytest.mark.parametrize("option", [{"block_draws": True}])
 def test_options_that_predictions_exclude_are_refused(option):
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         BlockBetting(problem_of(), **option)
     assert error.value.name == next(iter(option))
 
@@ -614,7 +615,7 @@ def test_options_that_predictions_exclude_are_refused(option):
 @pytest.mark.parametrize("given", [None, math.nan, math.inf, "0.5", True])
 def test_without_a_number_as_prediction_nothing_is_issued(given):
     policy = BlockBetting(problem_of())
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         policy.ask(group="x", prediction=given)
     assert error.value.name == "prediction"
     assert policy.asked == 0
@@ -622,7 +623,7 @@ def test_without_a_number_as_prediction_nothing_is_issued(given):
 
 def test_a_prediction_needs_the_group_of_its_unit():
     policy = BlockBetting(problem_of())
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         policy.ask(prediction=0.5)
     assert error.value.name == "group"
     assert policy.asked == 0
@@ -630,7 +631,7 @@ def test_a_prediction_needs_the_group_of_its_unit():
 
 def test_a_problem_without_predictions_takes_none():
     policy = BlockBetting(problem_of(prediction=None))
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         policy.ask(group="x", prediction=0.5)
     assert error.value.name == "prediction"
 
@@ -638,11 +639,11 @@ def test_a_problem_without_predictions_takes_none():
 def test_one_prediction_is_not_for_several_pulls():
     problem = problem_of()
     policy = BlockBetting(problem)
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         policy.ask(2, group="x", prediction=0.5)
     assert error.value.name == "n"
     study = ft.Study.create(problem, BlockBetting(problem), storage="memory://", name="s")
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         study.ask(2, group="x", prediction=0.5)
     assert error.value.name == "n"
     assert policy.ask(1, group="x", prediction=0.5)[0].group == "x"
@@ -651,10 +652,10 @@ def test_one_prediction_is_not_for_several_pulls():
 def test_a_prediction_that_comes_with_the_outcome_is_too_late():
     policy = BlockBetting(problem_of())
     pull = policy.ask(group="x", prediction=0.5)
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         policy.tell(pull, 1.0, prediction=0.7)
     assert error.value.name == "prediction"
-    with pytest.raises(InvalidOutcome):
+    with raises(InvalidOutcome):
         policy.tell(pull, {"reward": 1.0, "prediction": 0.7})
     assert policy.told == 0
 

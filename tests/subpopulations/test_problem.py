@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.subpopulations import GaussianEnvironment, Problem
+from tests.messages import raises
 
 
 def test_weights_are_equal_by_default_and_normalised_otherwise() -> None:
@@ -34,7 +35,7 @@ def test_a_series_gives_groups_weights_and_arms_by_its_labels() -> None:
     for weights in (pd.Series({"old": 3, "young": 1}), {"old": 3, "young": 1}, pd.Series([1, 3])):
         problem = Problem(["a", "b"], labels, group_weights=weights, noise_std=1.0)
         assert problem.shares.tolist() == [0.25, 0.75]
-    with pytest.raises(InvalidArgument, match=r"^group_weights must have an entry for each of"):
+    with raises(InvalidArgument, "group_weights"):
         Problem(2, labels, group_weights=pd.Series({"old": 3, "new": 1}), noise_std=1.0)
 
 
@@ -44,42 +45,38 @@ def test_means_may_be_given_by_label_in_any_order() -> None:
     for means in (table, {"b": [3, 4], "a": {"y": 2, "x": 1}}, [[1, 2], {"y": 4, "x": 3}]):
         assert problem.check_means(means).tolist() == [[1, 2], [3, 4]]
         assert GaussianEnvironment(problem, means).truth.best == "b"
-    for wrong, named in (
-        ({"a": [1, 2]}, r"^means must have an entry for each of \['a', 'b'\]; got \['a'\]"),
-        ({"a": [1, 2], "b": {"x": 1}}, r"^means\[b\] must have an entry for each of"),
-        ({"x": 1, "y": 2}, r"^means must have an entry for each of \['a', 'b'\]"),
-        ([[1, 2]], r"^means must have shape \(2 arms, 2 groups\); got shape \(1, 2\)"),
-        ([[1, 2], [3, 4], [5, 6]], r"^means must have shape \(2 arms, 2 groups\)"),
-        ({"a": [1, 2], "b": [3, None]}, r"^means\[1, 1\] must be a number; got None"),
+    for wrong, name in (
+        ({"a": [1, 2]}, "means"),
+        ({"a": [1, 2], "b": {"x": 1}}, "means[b]"),
+        ({"x": 1, "y": 2}, "means"),
+        ([[1, 2]], "means"),
+        ([[1, 2], [3, 4], [5, 6]], "means"),
+        ({"a": [1, 2], "b": [3, None]}, "means[1, 1]"),
     ):
-        with pytest.raises(InvalidArgument, match=named):
+        with raises(InvalidArgument, name):
             problem.check_means(wrong)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "name"),
     [
-        ({"group_weights": [1, -1]}, "group_weights[y] must not be negative; got -1"),
-        ({"group_weights": [1, math.inf]}, "group_weights[1] must be finite; got inf"),
+        ({"group_weights": [1, -1]}, "group_weights[y]"),
+        ({"group_weights": [1, math.inf]}, "group_weights[1]"),
         ({"group_weights": [1, 1e308 * 1.5]}, None),
-        (
-            {"group_weights": [1.5e308, 1.5e308]},
-            "group_weights must have a finite sum that is greater than 0",
-        ),
-        ({"costs": [[1, 1], [1, 0]]}, "costs[b, y] must be finite and greater than 0; got 0"),
-        ({"noise_std": [1, -1]}, "noise_std[a, y] must be finite and greater than 0; got -1"),
-        ({"noise_std": -1}, "noise_std must be finite and greater than 0; got -1"),
-        ({"noise_std": [1, "x"]}, "noise_std[1] must be a number; got 'x'"),
+        ({"group_weights": [1.5e308, 1.5e308]}, "group_weights"),
+        ({"costs": [[1, 1], [1, 0]]}, "costs[b, y]"),
+        ({"noise_std": [1, -1]}, "noise_std[a, y]"),
+        ({"noise_std": -1}, "noise_std"),
+        ({"noise_std": [1, "x"]}, "noise_std[1]"),
     ],
 )
-def test_the_entry_that_is_wrong_is_named(given, message) -> None:
+def test_the_entry_that_is_wrong_is_named(given, name) -> None:
     arguments = {"noise_std": 1.0} | given
-    if message is None:
+    if name is None:
         assert Problem(["a", "b"], ["x", "y"], **arguments).shares[1] == 1.0
         return
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument, name):
         Problem(["a", "b"], ["x", "y"], **arguments)
-    assert str(caught.value).startswith(message)
 
 
 def test_floors_may_be_a_number_one_per_group_or_one_per_cell() -> None:
@@ -124,18 +121,18 @@ def test_where_arms_and_groups_share_their_labels_a_flat_mapping_is_by_group() -
 
 
 @pytest.mark.parametrize(
-    ("floors", "message"),
+    ("floors", "name"),
     [
-        ({"yuong": 1, "old": 2}, r"floors must have an entry for each of \['young', 'old'\] or"),
-        ({"old": 2}, r"floors must have an entry for each of .*; got \['old'\]"),
-        ({"a": {"old": 1}, "b": 0}, r"floors\[a\] must have an entry for each of"),
-        ({"a": [1, 2, 3], "b": 0}, "floors must"),
-        ({"a": "high", "b": 0}, r"floors\[0, 0\] must be a number; got 'high'"),
+        ({"yuong": 1, "old": 2}, "floors"),
+        ({"old": 2}, "floors"),
+        ({"a": {"old": 1}, "b": 0}, "floors[a]"),
+        ({"a": [1, 2, 3], "b": 0}, "floors"),
+        ({"a": "high", "b": 0}, "floors[0, 0]"),
     ],
     ids=["misspelt", "missing", "missing cell", "too long", "text"],
 )
-def test_limits_by_label_that_do_not_fit_are_refused(floors, message) -> None:
-    with pytest.raises(InvalidArgument, match=message):
+def test_limits_by_label_that_do_not_fit_are_refused(floors, name) -> None:
+    with raises(InvalidArgument, name):
         Problem(["a", "b"], ["young", "old"], noise_std=1.0, floors=floors)
 
 
@@ -169,72 +166,72 @@ def test_limits_change_sides_when_rewards_are_minimised() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "name"),
     [
-        ({"group_weights": [1, -1]}, r"group_weights\[1\] must not be negative"),
-        ({"group_weights": [0, 0]}, "group_weights must have a finite sum that is greater than 0"),
-        ({"group_weights": [math.nan, 1]}, r"group_weights\[0\] must be finite"),
-        ({"group_weights": [math.inf, 1]}, r"group_weights\[0\] must be finite"),
-        ({"group_weights": [1, 2, 3]}, r"group_weights must have shape \(2,\); got shape \(3,\)"),
-        ({"arms": []}, "arms must be a non-empty list of distinct labels"),
-        ({"arms": 0}, "arms must be an integer of at least 1"),
-        ({"arms": ["a", "a", "b"]}, r"arms\[1\] must differ from arms\[0\]"),
-        ({"groups": []}, "groups must be a non-empty list of distinct labels"),
-        ({"groups": 0}, "groups must be an integer of at least 1"),
-        ({"floors": math.nan}, r"floors\[0, 0\] must be a number, None, or -inf"),
-        ({"floors": math.inf}, r"floors\[0, 0\] must be a number, None, or -inf"),
-        ({"floors": [0, 0, 0]}, r"floors must be a number or have shape \(2,\) or \(3, 2\)"),
-        ({"floors": "low"}, "floors must be a number or have shape"),
-        ({"ceilings": -math.inf}, r"ceilings\[0, 0\] must be a number, None, or inf"),
-        ({"ceilings": [1, math.nan]}, r"ceilings\[0, 1\] must be a number, None, or inf"),
-        ({"ceilings": "high"}, "ceilings must be a number or have shape"),
+        ({"group_weights": [1, -1]}, "group_weights[1]"),
+        ({"group_weights": [0, 0]}, "group_weights"),
+        ({"group_weights": [math.nan, 1]}, "group_weights[0]"),
+        ({"group_weights": [math.inf, 1]}, "group_weights[0]"),
+        ({"group_weights": [1, 2, 3]}, "group_weights"),
+        ({"arms": []}, "arms"),
+        ({"arms": 0}, "arms"),
+        ({"arms": ["a", "a", "b"]}, "arms[1]"),
+        ({"groups": []}, "groups"),
+        ({"groups": 0}, "groups"),
+        ({"floors": math.nan}, "floors[0, 0]"),
+        ({"floors": math.inf}, "floors[0, 0]"),
+        ({"floors": [0, 0, 0]}, "floors"),
+        ({"floors": "low"}, "floors"),
+        ({"ceilings": -math.inf}, "ceilings[0, 0]"),
+        ({"ceilings": [1, math.nan]}, "ceilings[0, 1]"),
+        ({"ceilings": "high"}, "ceilings"),
         (
             {"floors": 0, "ceilings": 0.0},
-            r"ceilings\[0, 0\] must be beyond the floor 0 by",
+            "ceilings[0, 0]",
         ),
-        ({"floors": 0, "ceilings": [2, -1]}, r"ceilings\[0, 1\] must be beyond the floor 0"),
+        ({"floors": 0, "ceilings": [2, -1]}, "ceilings[0, 1]"),
         (
             {"floors": 0, "ceilings": 1, "floor_tolerance": 0.5},
-            r"more than twice floor_tolerance \(0.5\)",
+            "ceilings[0, 0]",
         ),
-        ({"noise_std": 0.0}, "noise_std must be finite and greater than 0"),
-        ({"noise_std": -1.0}, "noise_std must be finite and greater than 0"),
-        ({"noise_std": math.nan}, "noise_std must be finite and greater than 0"),
-        ({"noise_std": math.inf}, "noise_std must be finite and greater than 0"),
-        ({"noise_std": [[1, 1]]}, "noise_std must be a number or have shape"),
-        ({"noise_std": "guess"}, "noise_std must be numbers or 'estimated'"),
-        ({"noise_std": None}, "exactly one must be given"),
-        ({"reward_range": (0, 1)}, "exactly one must be given"),
-        ({"noise_std": None, "reward_range": (1, 1)}, "reward_range must be two finite numbers"),
-        ({"noise_std": None, "reward_range": (1, 0)}, "reward_range must be two finite numbers"),
-        ({"noise_std": None, "reward_range": (0, math.inf)}, "reward_range must be"),
-        ({"noise_std": None, "reward_range": 3}, "reward_range must be two finite numbers"),
-        ({"direction": "up"}, "direction must be one of 'maximize', 'minimize'"),
-        ({"costs": 0.0}, "costs must be finite and greater than 0"),
-        ({"tolerance": -0.1}, "tolerance must be a finite number of at least 0"),
-        ({"floor_tolerance": math.nan}, "floor_tolerance must be a finite number of at least 0"),
+        ({"noise_std": 0.0}, "noise_std"),
+        ({"noise_std": -1.0}, "noise_std"),
+        ({"noise_std": math.nan}, "noise_std"),
+        ({"noise_std": math.inf}, "noise_std"),
+        ({"noise_std": [[1, 1]]}, "noise_std"),
+        ({"noise_std": "guess"}, "noise_std"),
+        ({"noise_std": None}, "noise_std, reward_range"),
+        ({"reward_range": (0, 1)}, "noise_std, reward_range"),
+        ({"noise_std": None, "reward_range": (1, 1)}, "reward_range"),
+        ({"noise_std": None, "reward_range": (1, 0)}, "reward_range"),
+        ({"noise_std": None, "reward_range": (0, math.inf)}, "reward_range"),
+        ({"noise_std": None, "reward_range": 3}, "reward_range"),
+        ({"direction": "up"}, "direction"),
+        ({"costs": 0.0}, "costs"),
+        ({"tolerance": -0.1}, "tolerance"),
+        ({"floor_tolerance": math.nan}, "floor_tolerance"),
     ],
 )
-def test_bad_arguments_are_named(arguments: dict[str, object], message: str) -> None:
+def test_bad_arguments_are_named(arguments: dict[str, object], name: str) -> None:
     given_arguments = {"arms": 3, "groups": 2, "noise_std": 1.0, **arguments}
-    with pytest.raises(InvalidArgument, match=message):
+    with raises(InvalidArgument, name):
         Problem(**given_arguments)  # type: ignore[arg-type]
 
 
 def test_weights_beside_a_mapping_of_groups_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="group_weights must be left out"):
+    with raises(InvalidArgument, "group_weights"):
         Problem(1, {"x": 1.0}, group_weights=[1.0], noise_std=1.0)
 
 
 @pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf, None, "1", [1.0]])
 def test_a_reward_that_is_no_finite_number_is_refused(reward: object) -> None:
-    with pytest.raises(InvalidOutcome, match="reward"):
+    with raises(InvalidOutcome, "reward", given=reward):
         Problem(1, 1, noise_std=1.0).check_outcome(reward)
 
 
 @pytest.mark.parametrize("reward", [-0.01, 1.01])
 def test_a_reward_outside_its_range_is_refused(reward: float) -> None:
-    with pytest.raises(InvalidOutcome, match=r"reward must be in \[0, 1\]"):
+    with raises(InvalidOutcome, "reward", given=reward):
         Problem(1, 1, reward_range=(0, 1)).check_outcome(reward)
 
 
@@ -243,7 +240,7 @@ def test_actions_are_cells_arm_by_arm() -> None:
     assert problem.n_actions == 6
     assert problem.labels(4) == {"arm": "b", "group": "y"}
     assert problem.action(arm="b", group="y") == 4
-    with pytest.raises(InvalidArgument, match="labels"):
+    with raises(InvalidArgument, "labels"):
         problem.action(arm="c", group="y")
 
 
@@ -293,24 +290,24 @@ def test_json_round_trip_gives_the_same_problem(
 
 
 @pytest.mark.parametrize(
-    ("direction", "limits", "message"),
+    ("direction", "limits", "name"),
     [
-        ("maximize", {"floors": 40}, r"floors\[0, 0\] must be at most 1"),
-        ("maximize", {"floors": None, "ceilings": -0.1}, r"ceilings\[0, 0\] must be at least 0"),
-        ("minimize", {"floors": -0.1}, r"floors\[0, 0\] must be at least 0"),
-        ("minimize", {"floors": None, "ceilings": 1.5}, r"ceilings\[0, 0\] must be at most 1"),
+        ("maximize", {"floors": 40}, "floors[0, 0]"),
+        ("maximize", {"floors": None, "ceilings": -0.1}, "ceilings[0, 0]"),
+        ("minimize", {"floors": -0.1}, "floors[0, 0]"),
+        ("minimize", {"floors": None, "ceilings": 1.5}, "ceilings[0, 0]"),
     ],
 )
 def test_a_limit_that_no_mean_can_keep_is_refused(
-    direction: str, limits: dict[str, float | None], message: str
+    direction: str, limits: dict[str, float | None], name: str
 ) -> None:
-    with pytest.raises(InvalidArgument, match=message):
+    with raises(InvalidArgument, name):
         Problem(2, 2, reward_range=(0, 1), direction=direction, **limits)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("floors", ["0.4", True, [["0.1", 0.2]]])
 def test_floors_that_are_no_numbers_are_refused(floors: object) -> None:
-    with pytest.raises(InvalidArgument, match=r"floors(\[0, 0\])? must be a number"):
+    with raises(InvalidArgument):
         Problem(1, 2, floors=floors, noise_std=1.0)  # type: ignore[arg-type]
 
 
@@ -376,25 +373,25 @@ def test_rounding_breaks_no_margin(scale: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "name"),
     [
-        ({"margin": 0.1}, r"^control must name an arm if margin is given"),
-        ({"superiority": 0.1}, r"^control must name an arm if superiority is given"),
-        ({"control": "c", "margin": 0.1}, r"^control must be"),
-        ({"control": "a", "margin": -0.1}, r"^margin.* must be a number from 0 to"),
-        ({"control": "a", "margin": math.nan}, r"^margin.* must be a number from 0 to"),
-        ({"control": "a", "margin": [0.1, -math.inf]}, r"^margin\[a, y\] must be a number from 0"),
-        ({"control": "a", "margin": "auto"}, r"^margin must be a number"),
-        ({"control": "a", "margin": [0.1, 0.2, 0.3]}, r"^margin must be a number or have shape"),
-        ({"control": "a", "margin": {"x": 0.1}}, r"^margin must have an entry for each of"),
-        ({"control": "a", "superiority": -0.1}, r"^superiority must be"),
-        ({"control": "a", "superiority": math.inf}, r"^superiority must be"),
-        ({"control": "a", "superiority": [0.1]}, r"^superiority must be"),
-        ({"control": "a", "superiority": 1.0}, r"^superiority must be less than the width"),
+        ({"margin": 0.1}, "control"),
+        ({"superiority": 0.1}, "control"),
+        ({"control": "c", "margin": 0.1}, "control"),
+        ({"control": "a", "margin": -0.1}, "margin[a, x]"),
+        ({"control": "a", "margin": math.nan}, "margin[a, x]"),
+        ({"control": "a", "margin": [0.1, -math.inf]}, "margin[a, y]"),
+        ({"control": "a", "margin": "auto"}, "margin"),
+        ({"control": "a", "margin": [0.1, 0.2, 0.3]}, "margin"),
+        ({"control": "a", "margin": {"x": 0.1}}, "margin"),
+        ({"control": "a", "superiority": -0.1}, "superiority"),
+        ({"control": "a", "superiority": math.inf}, "superiority"),
+        ({"control": "a", "superiority": [0.1]}, "superiority"),
+        ({"control": "a", "superiority": 1.0}, "superiority"),
     ],
 )
-def test_bad_limits_against_a_control_are_named(given: dict, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
+def test_bad_limits_against_a_control_are_named(given: dict, name: str) -> None:
+    with raises(InvalidArgument, name):
         Problem(["a", "b"], ["x", "y"], reward_range=(0, 1), **given)
 
 
@@ -428,7 +425,7 @@ def test_weights_that_are_neither_shares_nor_counts_are_refused(weights) -> None
         {"groups": by_group},
         {"groups": list(by_group), "group_weights": by_group},
     ):
-        with pytest.raises(InvalidArgument) as error:
+        with raises(InvalidArgument) as error:
             Problem(2, noise_std=1.0, **how)
         assert error.value.name == "group_weights"
         assert f"sum to {sum(weights):.12g}" in error.value.accepted

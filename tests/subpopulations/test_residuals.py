@@ -17,6 +17,7 @@ from fairtrial.subpopulations import (
 )
 from fairtrial.subpopulations.family import FAMILY
 from tests import effort
+from tests.messages import raises
 from tests.subpopulations.residual_problems import as_residuals
 from tests.subpopulations.slow_blocks import TAU, log_bet
 
@@ -403,7 +404,7 @@ def test_a_table_is_analysed_with_its_predictions():
     with ft.analyse(problem, table, order="as given", prediction="score") as study:
         assert study.recommend().arm == "new"
         assert study.progress().predictions.groups[0].r_squared == pytest.approx(0.64, abs=0.15)
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         ft.analyse(problem, table, order="as given", features=["score"])
     assert error.value.name == "features"
 
@@ -429,7 +430,7 @@ def test_a_table_is_analysed_with_its_predictions():
     ],
 )
 def test_a_statement_that_makes_no_sense_is_refused(prediction, name):
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         problem_of(prediction=prediction)
     assert error.value.name == name
 
@@ -442,7 +443,7 @@ def test_a_statement_that_makes_no_sense_is_refused(prediction, name):
     ],
 )
 def test_a_residual_scale_needs_a_known_noise(noise, name):
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         problem_of(**noise)
     assert error.value.name == name
 
@@ -450,14 +451,14 @@ def test_a_residual_scale_needs_a_known_noise(noise, name):
 @pytest.mark.parametrize("given", [None, math.nan, math.inf, "0.5", True, 1e150])
 def test_without_a_number_as_prediction_nothing_is_issued(given):
     policy = BlockBetting(problem_of())
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         policy.ask(group="x", prediction=given)
     assert error.value.name == "prediction"
     assert policy.asked == 0
 
 
 def test_end_bets_for_normal_noise_take_no_predictions():
-    with pytest.raises(NotSupported):
+    with raises(NotSupported):
         BlockBetting(problem_of(), max_pulls=400, planned_end=True, noise="normal")
 
 
@@ -517,9 +518,9 @@ def test_a_file_that_states_more_is_refused(given):
 
 
 def test_an_environment_of_another_kind_is_refused():
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         GaussianPredictedEnvironment(problem_of(prediction=None), [[0, 0], [0, 0], [1, 1]])
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         PredictedEnvironment(problem_of(), [[0, 0], [0, 0], [1, 1]])
 
 
