@@ -137,11 +137,11 @@ def test_compiling_in_the_background_logs_its_start_and_its_end(
     child = f"import sys; sys.stdin.buffer.read(); sys.exit({exit_code})"
     monkeypatch.setattr(background, "_CHILD", child)
     with caplog.at_level("INFO", "fairtrial"):
-        compiler.compile_missing()
+        compiler.start_compiling()
         assert events(caplog) == [("compiling started", {"kernels": 0})]
         patience = time.monotonic() + 60.0
         while len(caplog.records) == 1 and time.monotonic() < patience:
-            compiler.compile_missing()
+            compiler.start_compiling()
             time.sleep(0.01)
     [_, (event, facts)] = events(caplog)
     assert (event, facts["exit_code"]) == ("compiling ended", exit_code)
@@ -151,5 +151,5 @@ def test_compiling_in_the_background_logs_its_start_and_its_end(
 def test_a_process_that_cannot_be_started_logs_nothing(caplog, monkeypatch, compiler):
     monkeypatch.setattr(background.sys, "executable", "/nowhere/python")
     with caplog.at_level("DEBUG", "fairtrial"):
-        compiler.compile_missing()
+        compiler.start_compiling()
     assert events(caplog) == []

@@ -312,7 +312,7 @@ def test_a_background_process_that_cannot_be_started_changes_nothing(monkeypatch
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     monkeypatch.setattr(background, "COMPILING_SECONDS", 0.0)
     philox_uniform.missing.add(())
-    background._Compiler().compile_missing()
+    background._Compiler().start_compiling()
     philox_uniform.missing.clear()
 
 

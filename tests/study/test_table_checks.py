@@ -21,7 +21,7 @@ from fairtrial.study.table_checks import (
     crowded_units,
     outlying_units,
     planned_shares,
-    require_no_sorting,
+    refuse_sorted_by_outcome,
     stretches,
 )
 from fairtrial.subpopulations import Problem
@@ -158,9 +158,9 @@ def test_a_column_that_sorts_by_outcome_is_refused_as_well() -> None:
 
 def test_few_rows_in_the_order_of_their_outcomes_may_be_chance() -> None:
     arms = np.array([0, 1] * 5)
-    require_no_sorting("as given", arms, np.array([0.0] * 6 + [1.0] * 4))
+    refuse_sorted_by_outcome("as given", arms, np.array([0.0] * 6 + [1.0] * 4))
     with pytest.raises(InvalidArgument):
-        require_no_sorting("as given", np.repeat(arms, 10), np.arange(100.0))
+        refuse_sorted_by_outcome("as given", np.repeat(arms, 10), np.arange(100.0))
 
 
 def test_rows_sorted_by_arm_are_warned_about() -> None:

@@ -27,7 +27,7 @@ from fairtrial.presentation.counted import name_of_mean, some_do_not_count
 from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.limits import Standings
 from fairtrial.presentation.sources import arm_of
-from fairtrial.presentation.words import chance_by_end, forecast_of, out_of_sight
+from fairtrial.presentation.words import chance_in_words, forecast_of, out_of_sight
 
 if TYPE_CHECKING:
     from fairtrial.simulation import OperatingCharacteristics, Proportion
@@ -131,7 +131,7 @@ def _so_far(progress: Progress) -> str:
         parts.append(f"ruled out {out}")
     if left := _left(progress):
         parts.append(left)
-    if chance := chance_by_end(progress):
+    if chance := chance_in_words(progress):
         parts.append(chance)
     return ", ".join(parts)
 

@@ -20,7 +20,7 @@ from fairtrial.core.compilation import (
 from fairtrial.core.exclusion import try_alone
 from fairtrial.core.logs import LogEvent
 
-__all__ = ["compile_missing"]
+__all__ = ["start_compiling"]
 
 _STARTED = LogEvent("compilation", "compiling started", logging.INFO, ("kernels",))
 _ENDED = LogEvent("compilation", "compiling ended", logging.INFO, ("seconds", "exit_code"))
@@ -43,7 +43,7 @@ class _Compiler:
         self._began = 0.0
         self._lock = threading.Lock()
 
-    def compile_missing(self) -> None:
+    def start_compiling(self) -> None:
         """Start such a process if it is due; take note if one has ended."""
         if not self._lock.acquire(blocking=False):
             return  # another thread does it
@@ -86,7 +86,7 @@ class _Compiler:
             _STARTED.log(kernels=len(wanted))
 
 
-compile_missing = _Compiler().compile_missing
+start_compiling = _Compiler().start_compiling
 """Call this when there is no machine code for a kernel.
 
 Once interpreting has cost enough, it starts a process that compiles all missing kernels; when that

@@ -35,7 +35,7 @@ from numba.core import caching
 from numba.core.targetconfig import TargetConfig
 from numba.extending import typeof_impl
 
-from fairtrial.core.background import compile_missing
+from fairtrial.core.background import start_compiling
 from fairtrial.core.compilation import Kernel, NotAtHand, may_compile, noting_compilation
 from fairtrial.core.exclusion import alone
 from fairtrial.core.linking import linking_what_kernels_call
@@ -153,7 +153,7 @@ def _compiling_when_allowed(compiled: Any, kernel: Kernel) -> Any:
             return load(lambda: _find_alone(kernel, lambda: find(*arguments)))
         types = tuple(map(compiled.typeof_pyval, arguments))
         if types in kernel.missing:
-            compile_missing()
+            start_compiling()
             raise NotAtHand
         found = load(lambda: find_on_disk(arguments, types))
         if found is None:

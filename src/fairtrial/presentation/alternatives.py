@@ -10,7 +10,7 @@ from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.limits import finite
 from fairtrial.presentation.sources import answered
 from fairtrial.presentation.words import (
-    chance_by_end,
+    chance_in_words,
     count,
     ended,
     forecast_of,
@@ -165,7 +165,7 @@ def still_missing(progress: Progress) -> list[str]:
         points.append(f"About {more}, if results go on as they have{bound}.")
     elif most:
         points.append(f"At most {plural(most, 'more pull')}.")
-    if chance := chance_by_end(progress):
+    if chance := chance_in_words(progress):
         points.append(ended(f"The study {chance}"))
     return points or ["More results."]
 

@@ -246,7 +246,7 @@ def pull_sentence(progress: Progress) -> str:
         sentence += f"; {progress.no_forecast}"
     elif progress.recommendation.status == "running" and (more := more_expected(progress)):
         sentence += f"; {more}"
-    return sentence + (f"; {chance}." if (chance := chance_by_end(progress)) else ".")
+    return sentence + (f"; {chance}." if (chance := chance_in_words(progress)) else ".")
 
 
 def more_expected(progress: Progress) -> str:
@@ -288,14 +288,14 @@ def says_no_more(forecast: float, most: float | None) -> bool:
     return most is not None and forecast > _NEARLY_ALL * most
 
 
-def chance_by_end(progress: Progress) -> str:
+def chance_in_words(progress: Progress) -> str:
     """Return the chance of a decision by the planned end in words; empty if no end is planned.
 
     Examples
     --------
     >>> from fairtrial.core import Recommendation
     >>> running = Recommendation(None, "running")
-    >>> chance_by_end(Progress(running, 300, 300, 0, chance_to_decide=0.953))
+    >>> chance_in_words(Progress(running, 300, 300, 0, chance_to_decide=0.953))
     'decides by its planned end with a chance of about 95 % if the estimates are right'
     """
     chance = finite(progress.chance_to_decide)

@@ -79,7 +79,7 @@ class Look:
             "day": self.day,
             "decided": self.decided.to_dict(),
             "right": self.right.to_dict(),
-            "chance_to_decide": None if self.later is None else self.later.to_dict(),
+            "later": None if self.later is None else self.later.to_dict(),
         }
 
 

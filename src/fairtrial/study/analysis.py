@@ -41,8 +41,8 @@ from fairtrial.study.table_checks import (
     crowded_units,
     outlying_units,
     planned_shares,
+    refuse_sorted_by_outcome,
     require_no_outcomes,
-    require_no_sorting,
     stretches,
 )
 from fairtrial.study.writer import AssignedUnit
@@ -312,7 +312,7 @@ def study_of_table(
         problem = _weighed(problem, rows, group_weights)
         remarks = (*remarks, _ABOUT_WEIGHTS)
     units = list(rows.units())
-    rows.require_no_sorting(order)
+    rows.refuse_sorted_by_outcome(order)
     check = rows.check(shares)
     effects = rows.segment_effects(segments, units, delta) if segments else None
     policy = family.analysis(problem, [one.action for one in units], delta)
@@ -462,7 +462,7 @@ class _Rows:
         self.order = list(range(number))
         self._places: list[Any] = self.order.copy()
         if order != AS_GIVEN:
-            self._places = _as_order(table, order)
+            self._places = _numbers_or_times(table, order)
             _require_length(order, self._places, number)
             if order in sources.values():
                 raise InvalidArgument("order", "must not be the column of a label", order)
@@ -652,12 +652,12 @@ class _Rows:
         """Return a column of outcomes in the order of the rows; NaN if missing."""
         return np.array([column[row] for row in self.order], dtype=np.float64)
 
-    def require_no_sorting(self, order: str) -> None:
+    def refuse_sorted_by_outcome(self, order: str) -> None:
         """Refuse rows that are sorted by outcome."""
         for column in () if self._fields else self._outcomes.values():
             outcomes = self._numbers(column)
             came = ~np.isnan(outcomes)
-            require_no_sorting(order, self._assigned[came], outcomes[came])
+            refuse_sorted_by_outcome(order, self._assigned[came], outcomes[came])
 
     def check(self, shares: Mapping[str, float] | None) -> TableCheck:
         """Check the shares of the arms, the order of the rows, and single units."""
@@ -816,7 +816,7 @@ def _require_length(name: str, column: Sequence[Any], number: int) -> None:
         raise InvalidArgument("table", accepted, number)
 
 
-def _as_order(table: Columns, name: str) -> list[Any]:
+def _numbers_or_times(table: Columns, name: str) -> list[Any]:
     """Return the column as numbers or, failing that, as dates."""
     cells, written = table.cells(name), table.format_of(name)
     if written.decimal is None:

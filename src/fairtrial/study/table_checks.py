@@ -29,8 +29,8 @@ __all__ = [
     "crowded_units",
     "outlying_units",
     "planned_shares",
+    "refuse_sorted_by_outcome",
     "require_no_outcomes",
-    "require_no_sorting",
     "stretches",
 ]
 
@@ -330,7 +330,9 @@ def beyond_median(outcomes: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.asarray(above if above.any() else outcomes < middle, dtype=np.int64)
 
 
-def require_no_sorting(order: str, arms: NDArray[np.int64], outcomes: NDArray[np.float64]) -> None:
+def refuse_sorted_by_outcome(
+    order: str, arms: NDArray[np.int64], outcomes: NDArray[np.float64]
+) -> None:
     """Refuse rows that are sorted by outcome, in the table or within every arm.
 
     Parameters

@@ -39,11 +39,11 @@ def finish_if_settled(race: Race) -> None:
 def _remove_all(race: Race, status: int) -> None:
     for arm in range(race.arms.shape[0]):
         if race.arms[arm].status == SURVIVES:
-            _remove(race, arm, status)
+            _accept_or_reject(race, arm, status)
 
 
 @kernel
-def _remove(race: Race, arm: int, status: int) -> None:
+def _accept_or_reject(race: Race, arm: int, status: int) -> None:
     arms = race.arms
     arms[arm].status = status
     race.control[0].survivors -= 1
@@ -150,9 +150,9 @@ def _let_leave(race: Race) -> None:
                 continue
             places = race.control[0].places
             if race.arms[arm].beaten_by >= places:
-                _remove(race, arm, REJECTED)
+                _accept_or_reject(race, arm, REJECTED)
             elif race.arms[arm].beats >= race.control[0].survivors - places:
-                _remove(race, arm, ACCEPTED)
+                _accept_or_reject(race, arm, ACCEPTED)
             else:
                 continue
             moved = True
@@ -217,9 +217,9 @@ def _apply_boxes(race: Race, arm: int, before_lower: float, before_upper: float)
 @inlined
 def _judge(race: Race, arm: int) -> None:
     if race.arms[arm].lower > race.control[0].upper_cut:
-        _remove(race, arm, ACCEPTED)
+        _accept_or_reject(race, arm, ACCEPTED)
     elif race.arms[arm].upper < race.control[0].lower_cut:
-        _remove(race, arm, REJECTED)
+        _accept_or_reject(race, arm, REJECTED)
 
 
 # ------------------------------------------------------------------------ tolerance
@@ -258,7 +258,7 @@ def _finish_if_good_enough(race: Race) -> None:
                 return
     for arm in range(arms):
         if race.arms[arm].status == SURVIVES:
-            _remove(race, arm, ACCEPTED if order[arm].leads > 0 else REJECTED)
+            _accept_or_reject(race, arm, ACCEPTED if order[arm].leads > 0 else REJECTED)
 
 
 @kernel

@@ -10,8 +10,8 @@ from fairtrial.delayed._kernels.boxes import add_to_boxes, estimate_boxes, follo
 from fairtrial.delayed._kernels.deciding import decide, finish_if_settled
 from fairtrial.delayed._kernels.information import add_information, estimate_from_information
 from fairtrial.delayed._kernels.state import (
-    BOX,
     DONE,
+    INFORMATION_BOX,
     OPEN,
     STOPPED,
     SURVIVES,
@@ -31,7 +31,7 @@ from fairtrial.delayed._kernels.student import add_outcome, estimate_by_student
 def _add_to(race: Race, row: int, sums: Any) -> None:
     if race.rules[0].estimates_noise > 0:
         add_outcome(race, row, sums)
-    elif race.rules[0].rule <= BOX:
+    elif race.rules[0].rule <= INFORMATION_BOX:
         add_information(race, row, sums)
     else:
         add_to_boxes(race, row, sums)
@@ -71,7 +71,7 @@ def _add_up(race: Race, arm: int) -> None:
             _add_to(race, row, total)
         elif race.rules[0].estimates_noise > 0:
             total.expected += 1.0
-        elif race.rules[0].rule <= BOX:
+        elif race.rules[0].rule <= INFORMATION_BOX:
             total.hoped += 1.0 / square(sigma_of(race, arm))
         row = race.pulls[row].next
 
@@ -84,7 +84,7 @@ def _refresh(race: Race, arm: int) -> None:
     _add_up(race, arm)
     if race.rules[0].estimates_noise > 0:
         estimate_by_student(race, arm)
-    elif race.rules[0].rule <= BOX:
+    elif race.rules[0].rule <= INFORMATION_BOX:
         estimate_from_information(race, arm)
     else:
         follow_oldest(race, arm)

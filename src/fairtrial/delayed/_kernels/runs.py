@@ -30,7 +30,7 @@ from fairtrial.delayed._kernels.queue import (
 )
 from fairtrial.delayed._kernels.sampling import choose
 from fairtrial.delayed._kernels.state import (
-    BOX,
+    INFORMATION_BOX,
     SURVIVES,
     Floats,
     Race,
@@ -104,7 +104,7 @@ def _has_room(race: Race) -> bool:
     """Return whether the arrays have room for one more event."""
     if race.control[0].rows >= race.pulls.shape[0]:
         return False
-    if race.rules[0].rule <= BOX:
+    if race.rules[0].rule <= INFORMATION_BOX:
         return True
     longest = race.rules[0].longest
     needed = race.control[0].steps + race.control[0].max_readings + longest + 3.0

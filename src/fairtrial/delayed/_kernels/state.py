@@ -29,7 +29,7 @@ inlined = compiled(**_OPTIONS, forceinline=True)
 """As `kernel`, inlined in every caller: passing the state costs more than the work."""
 
 # Rules: the first two use information, the others boxes.
-PAIRWISE, BOX, RACE_FULL, RACE_PARTIAL, RACE_PROVEN = range(5)
+PAIRWISE, INFORMATION_BOX, RACE_FULL, RACE_PARTIAL, RACE_PROVEN = range(5)
 FULL, INCREMENTAL, UNBIASED, BIASED, REFINING = range(5)
 UNIFORM, LUCB = range(2)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
 from fairtrial.core.validation import check_choice, check_flag, check_number
-from fairtrial.delayed._kernels.state import BOX, LUCB, PAIRWISE, SURVIVES, UNIFORM
+from fairtrial.delayed._kernels.state import INFORMATION_BOX, LUCB, PAIRWISE, SURVIVES, UNIFORM
 from fairtrial.delayed._kernels.student import student_evidence, student_radius
 from fairtrial.delayed.environments import TimedEnvironment
 from fairtrial.delayed.policies.race import Race
@@ -119,7 +119,7 @@ class InformationRacing(Race):
         if self.truncate is not None and not self._uses_readings:
             raise InvalidArgument("truncate", "needs readings that count", truncate)
         constants: dict[str, float] = {
-            "rule": PAIRWISE if self.test == "pairwise" else BOX,
+            "rule": PAIRWISE if self.test == "pairwise" else INFORMATION_BOX,
             "level": self._level(),
             "prior": self.prior,
             "sampling": LUCB if self.sampling == "lucb" else UNIFORM,
