@@ -438,6 +438,40 @@ def looks(records: Records) -> Iterator[str]:
     yield from _peers(records, "peers/looks", head, rows)
 
 
+def intervals(records: Records) -> Iterator[str]:
+    """Yield the table of intervals of a mean."""
+    rows = [
+        [
+            _name(case),
+            number(case["replications"], 1),
+            *(number(case[name]) for name in ("half", "rare", "narrow")),
+            f"{case['missed']} [{', '.join(map(_share, case['interval']))}]",
+            number(case["milliseconds"], 2),
+        ]
+        for case in _measured(records, "peers/intervals")
+    ]
+    widths = ["width: rate .5", "rate .05", "narrow"]
+    head = ["interval", "runs", *widths, "missed", "processor ms a run"]
+    yield from _peers(records, "peers/intervals", head, rows)
+
+
+def claims(records: Records) -> Iterator[str]:
+    """Yield the table of claims that a rate is above a floor."""
+    rows = [
+        [
+            _name(case),
+            number(case["replications"], 1),
+            f"{case['wrong']} [{', '.join(map(_share, case['interval']))}]",
+            _share(case["found"]),
+            number(case["results"]),
+            number(case["milliseconds"], 2),
+        ]
+        for case in _measured(records, "peers/claims")
+    ]
+    head = ["rule", "runs", "rate .3: claimed", "rate .4: claimed", "results until then"]
+    yield from _peers(records, "peers/claims", [*head, "processor ms a run"], rows)
+
+
 def proposals(records: Records) -> Iterator[str]:
     """Yield the table of searches for a good reaction."""
     rows = [
@@ -516,11 +550,13 @@ def given_up(records: Records) -> Iterator[str]:
 
 
 _TABLES: dict[str, Callable[..., Iterator[str]]] = {
+    "claims": claims,
     "coins": coins,
     "decisions": decisions,
     "disagreements": disagreements,
     "given_up": given_up,
     "growth": growth,
+    "intervals": intervals,
     "looks": looks,
     "on_paper": on_paper,
     "one_study": one_study,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import fairtrial as ft
-from evidence import looking, proposing
+from evidence import looking, proposing, sequences
 from fairtrial.core.compilation import compiled
 from fairtrial.simulation.summary import error_interval
 
@@ -274,6 +274,45 @@ PEERS: dict[str, dict[str, tuple[str | None, Callable[[float, int], dict[str, An
         "tea-tasting, p < .05 at the end": (
             "tea-tasting",
             partial(looking.looks, partial(looking.significance, looks=1)),
+        ),
+    },
+    "intervals": {
+        "fairtrial, means of an analysis": (
+            None,
+            partial(sequences.intervals, sequences.analysis),
+        ),
+        "confseq, betting": (
+            "confseq",
+            partial(
+                sequences.intervals,
+                partial(sequences.confidence_sequence, "betting", "betting_cs"),
+            ),
+        ),
+        "confseq, empirical Bernstein": (
+            "confseq",
+            partial(
+                sequences.intervals,
+                partial(sequences.confidence_sequence, "predmix", "predmix_empbern_twosided_cs"),
+            ),
+        ),
+        "numpy, normal interval for one look": (
+            "numpy",
+            partial(sequences.intervals, sequences.normal_interval),
+        ),
+    },
+    "claims": {
+        "fairtrial, BlockBetting": (None, partial(sequences.claims, sequences.claim_of_floor)),
+        "fairtrial, BlockBetting with a planned end": (
+            None,
+            partial(sequences.claims, partial(sequences.claim_of_floor, planned_end=True)),
+        ),
+        "expectation, test of a proportion": (
+            "expectation",
+            partial(sequences.claims, partial(sequences.claim_of_batches, "proportion")),
+        ),
+        "expectation, test of a mean": (
+            "expectation",
+            partial(sequences.claims, partial(sequences.claim_of_batches, "mean")),
         ),
     },
     "proposals": {

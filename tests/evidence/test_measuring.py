@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import fairtrial as ft
-from evidence import growth, looking, peers, policies, proposing, scaling
+from evidence import growth, looking, peers, policies, proposing, scaling, sequences
 from evidence.parts import PARTS
 from evidence.questions import QUESTIONS, Question
 from fairtrial.core import Policy
@@ -169,6 +169,48 @@ def test_peers_play_on_the_same_rewards():
     figures = peers._traffic(lambda table: [9] * len(table), 0.1, 1)
     assert figures["behind"] == peers._ROUNDS // 20
     assert figures["least_share"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("ends", "width", "missed"), [((0.0, 1.0), 1.0, 0), ((0.1, 0.3), 0.2, 2), ((0.8, 0.9), 0.1, 3)]
+)
+def test_intervals_are_counted_that_miss_their_mean(ends, width, missed):
+    found = sequences.intervals(lambda results: ends, 1e-9, 1)
+    runs = found["replications"] / 3
+    assert [found[name] for name in ("half", "rare", "narrow")] == pytest.approx([width] * 3)
+    assert found["missed"] == missed * runs
+
+
+def test_every_rule_of_intervals_gets_the_same_results(monkeypatch):
+    monkeypatch.setattr(sequences, "_FEWEST_RUNS", 2)
+    seen = [[], []]
+    for each in seen:
+        sequences.intervals(lambda results, each=each: each.append(results) or (0, 1), 1e-9, 1)
+    first, second = seen
+    assert len(first) == len(second) == 8
+    assert all((one == other).all() for one, other in zip(first[2:], second[2:], strict=True))
+
+
+def test_our_interval_of_a_mean_is_that_of_the_even_places():
+    generator = sequences.np.random.default_rng(1)
+    results = sequences.np.where(sequences.np.arange(400) % 2, 1.0, 0.2 * generator.random(400))
+    lower, upper = sequences.analysis(results)
+    assert 0.0 <= lower < 0.1 < upper < 0.3
+    low, high = sequences.normal_interval(results)
+    assert lower < low < 0.1 < high < upper
+
+
+def test_claims_are_counted_at_the_floor_and_above_it():
+    found = sequences.claims(lambda rate, seed: 20 if rate > 0.35 else None, 1e-9, 1)
+    assert (found["wrong"], found["found"], found["results"]) == (0, 1.0, 20.0)
+    found = sequences.claims(lambda rate, seed: 20 if rate < 0.35 else None, 1e-9, 1)
+    assert (found["wrong"], found["found"]) == (found["replications"], 0.0)
+    assert found["results"] == 1_000.0
+
+
+def test_our_rule_claims_a_rate_that_is_clearly_above_the_floor():
+    assert 0 < sequences.claim_of_floor(0.9, 1) < 200
+    assert sequences.claim_of_floor(0.05, 1) is None
 
 
 def test_the_label_after_a_run_is_that_of_a_policy_that_has_seen_the_contradiction(monkeypatch):
