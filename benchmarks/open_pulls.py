@@ -1,4 +1,4 @@
-"""The cost of a pull that stays open, and whether hidden results make answers wrong."""
+"""What people who arrive and pulls that stay open cost, and whether hidden results mislead."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fairtrial.subpopulations import BernoulliEnvironment, BlockBetting, Problem
+from fairtrial.subpopulations import (
+    BernoulliEnvironment,
+    BlockBetting,
+    GaussianEnvironment,
+    Problem,
+)
 
-GROUPS = {"x": 0.65, "y": 0.35}
 RATES = np.array([[0.5, 0.5], [0.7, 0.65]])
+MEANS = np.array([[0.0, 0.0], [0.4, 0.3]])
 DELTA = 0.05
 MOST_PULLS = 6_000
 HELD = 25
@@ -25,8 +30,38 @@ NULLS = {
 
 
 def run(*, quick: bool) -> None:
+    _arrivals(4 if quick else 300)
     _costs(4 if quick else 100)
     _errors(4 if quick else 400)
+
+
+def _arrivals(runs: int) -> None:
+    print(f"\npulls with a result at delta {DELTA}; means (se) and medians of {runs} runs")
+    print("rewards     groups  in flight, delays        people arrive        the policy   medians")
+    for is_ranged in (True, False):
+        for share in (0.65, 0.95):
+            for flight, delays in [(1, "equal"), (84, "equal"), (84, "exponential")]:
+                _compare_arrivals(runs, flight, delays, share, is_ranged=is_ranged)
+
+
+def _compare_arrivals(
+    runs: int, flight: int, delays: str, share: float, *, is_ranged: bool
+) -> None:
+    rewards = "in a range" if is_ranged else "known noise"
+    cells, medians = "", []
+    for arrive in (True, False):
+        told = np.array(
+            [
+                _told(seed, -1, flight, delays, arrive=arrive, share=share, is_ranged=is_ranged)
+                for seed in range(runs)
+            ]
+        )
+        medians.append(np.median(told))
+        error = told.std() / np.sqrt(runs)
+        cells += f"{told.mean():>8.0f} ({error:.0f}), {medians[-1]:.0f}"
+    groups = f"{100 * share:.0f} : {100 - 100 * share:.0f}"
+    ratio = medians[0] / medians[1]
+    print(f"{rewards:<12}{groups}{flight:>5} {delays:<12}{cells}{ratio:>8.2f}", flush=True)
 
 
 def _costs(runs: int) -> None:
@@ -50,12 +85,26 @@ def _costs(runs: int) -> None:
             )
 
 
-def _told(seed: int, held: int, flight: int, delays: str, *, arrive: bool) -> int:
+def _told(
+    seed: int,
+    held: int,
+    flight: int,
+    delays: str,
+    *,
+    arrive: bool,
+    share: float = 0.65,
+    is_ranged: bool = True,
+) -> int:
     """Return the results at the stop; a result comes after about `flight` other pulls."""
-    problem = Problem(["a", "b"], GROUPS, floors=None, reward_range=(0, 1))
-    environment = BernoulliEnvironment(problem, RATES)
+    groups = {"x": share, "y": 1 - share}
+    if is_ranged:
+        problem = Problem(["a", "b"], groups, floors=None, reward_range=(0, 1))
+        environment = BernoulliEnvironment(problem, RATES)
+    else:
+        problem = Problem(["a", "b"], groups, floors=None, noise_std=1.0)
+        environment = GaussianEnvironment(problem, MEANS)
     policy, generator = BlockBetting(problem, delta=DELTA, seed=seed), np.random.default_rng(seed)
-    people, on_the_way = _people(seed), []
+    people, on_the_way = _people(seed, share), []
     while not policy.stopped and policy.asked < MOST_PULLS:
         pull = policy.ask(group=next(people)) if arrive else policy.ask()
         delay = flight - 1 if delays == "equal" else generator.exponential(flight)
@@ -68,10 +117,10 @@ def _told(seed: int, held: int, flight: int, delays: str, *, arrive: bool) -> in
     return policy.told
 
 
-def _people(seed: int) -> Iterator[str]:
+def _people(seed: int, share: float) -> Iterator[str]:
     generator = np.random.default_rng([seed, 1])
     while True:
-        yield "x" if generator.random() < GROUPS["x"] else "y"
+        yield "x" if generator.random() < share else "y"
 
 
 def _errors(runs: int) -> None:

@@ -36,6 +36,8 @@ TAU_NONE = 1.0
 CAP = 0.4
 PRIOR_DRAWS = 2.0
 LAST_BLOCK = 1.5
+MOST_UNFILLED = 3
+MOST_STRETCHED = 10
 
 Cell = tuple[int, int]
 NONE = "none"
@@ -453,6 +455,10 @@ class Block:
         self.rewards = {cell: [] for cell in self.counts}
         self.lost = dict.fromkeys(self.counts, 0)
         self.to_issue = dict(self.counts)
+
+    def has_place(self, group: int | None) -> bool:
+        """Return whether a draw of a group, or any draw, is still to be issued."""
+        return any(n for (_, i), n in self.to_issue.items() if group in (i, None))
 
     def waits(self, redraws: bool) -> bool:
         """Return whether draws are missing; with `redraws` a lost one is drawn again."""
@@ -984,7 +990,7 @@ class SlowBlocks:
         return {(arm, i) for arm in (leader, item.label) for i in weighty}
 
     def planned_counts(
-        self, items: list[Item], leader: Any, batch: int | None = None
+        self, items: list[Item], leader: Any, batch: int | None = None, *, arrives: bool = False
     ) -> dict[Cell, int]:
         seen = self.seen
         assert seen is not None, "open a view of the means first"
@@ -1007,11 +1013,39 @@ class SlowBlocks:
         draws = {c: share[c] / self.cost(c) for c in support}
         total = math.fsum(draws.values())
         counts = {c: max(1, round(size * x / total)) for c, x in draws.items()}
+        if arrives and batch is None:
+            counts = self.with_all_who_come(counts, MOST_STRETCHED * size)
         while sum(counts.values()) > self.left:
             counts[max(counts, key=counts.__getitem__)] -= 1
         while is_last and sum(counts.values()) < self.left:
             counts[max(counts, key=counts.__getitem__)] += 1
         return {c: n for c, n in counts.items() if n > 0}
+
+    def with_all_who_come(self, counts: dict[Cell, int], most: float) -> dict[Cell, int]:
+        """Add those who come until the group that takes longest is complete, at most that many."""
+
+        def of_group(numbers: dict[Cell, int], group: int) -> int:
+            return sum(n for cell, n in numbers.items() if cell[1] == group)
+
+        share = {i: of_group(self.n, i) / sum(self.n.values()) for _, i in counts}
+        people = min(most, max(of_group(counts, i) / share[i] for i in share))
+        rise = {i: max(1.0, people * share[i] / of_group(counts, i)) for i in share}
+        return {(k, i): round(n * rise[i]) for (k, i), n in counts.items()}
+
+    def next_block(self, group: int | None) -> int | None:
+        """Return the serial of the block that the next draw belongs to; None if to none.
+
+        The block that would be opened for a group may turn out to be without it.
+        """
+
+        waiting = [block for block in self.blocks if block.has_place(None)]
+        for serial, block in enumerate(self.blocks):
+            if block.has_place(group):
+                return serial
+        newest = self.blocks[-1]
+        helps = newest not in waiting or any(i == group for _, i in newest.counts)
+        is_known = all(self.n[cell] for cell in self.blocks[0].counts)
+        return len(self.blocks) if is_known and helps and len(waiting) < MOST_UNFILLED else None
 
     @property
     def growth(self) -> float:

@@ -59,6 +59,7 @@ class Twins:
         self.corrections = 0
         self.plans = self.same_plans = self.doubts = 0
         self.late: set[int] = set()
+        self.arrived: int | None = None
         self.follow()
 
     # What the policy has planned since the last look.
@@ -85,7 +86,8 @@ class Twins:
         items = slow.items(leader)
         assert items, "no block is planned where nothing is needed"
         slow.after_losses(leader)
-        own = slow.planned_counts(items, leader, self.policy.batch)
+        arrives = self.arrived is not None
+        own = slow.planned_counts(items, leader, self.policy.batch, arrives=arrives)
         assert set(counts) == set(own)
         self.plans += 1
         self.same_plans += counts == own
@@ -107,9 +109,15 @@ class Twins:
 
     # The experimenter's actions.
 
-    def ask(self, **context: object) -> Pull:
-        pull = self.policy.ask(**context)
+    def ask(self, group: str | None = None) -> Pull:
+        self.arrived = None if group is None else self.problem.groups.index(group)
+        wanted = self.slow.next_block(self.arrived)
+        pull = self.policy.ask() if group is None else self.policy.ask(group=group)
+        assert group in (None, pull.group)
         self.follow()
+        if wanted is None or not self.slow.blocks[wanted].has_place(self.arrived):
+            wanted = -1
+        assert serial_of(pull) == wanted
         if serial_of(pull) >= 0:
             self.slow.blocks[serial_of(pull)].to_issue[self.cell(pull)] -= 1
         self.slow.outside += serial_of(pull) < 0
@@ -594,10 +602,7 @@ def storm(
             twins.amend(pull, old, told[-1][1])
         chance = rng.random()
         if chance < 0.5 and len(in_flight) < (15 if passive else 80):
-            context = {"group": str(rng.choice(problem.groups))} if passive else {}
-            pull = twins.ask(**context)
-            if passive:
-                assert pull.group == context["group"]
+            pull = twins.ask(str(rng.choice(problem.groups)) if passive else None)
             in_flight.append(pull)
         elif chance < 0.51 and losses and in_flight:
             pull = in_flight.pop(int(rng.integers(len(in_flight))))
@@ -1011,6 +1016,147 @@ def test_passive_arrivals_close_blocks_and_their_surplus_pays_into_nothing() -> 
     twins.finish()
     assert surplus > 20
     assert twins.policy.recommend().arm == "0"
+
+
+def of_measures(**options: object) -> BlockBetting:
+    limits = {"measures": {"effect": (0, 1), "harm": (0, 1)}, "objective": "effect"}
+    problem = Problem(2, {"x": 0.9, "y": 0.1}, **limits, ceilings={"harm": 0.6})
+    return BlockBetting(problem, delta=1e-9, seed=3, **options)
+
+
+def in_a_range(**options: object) -> BlockBetting:
+    problem = Problem(2, {"x": 0.9, "y": 0.1}, floors=0.2, reward_range=(0, 1))
+    return BlockBetting(problem, delta=1e-9, seed=3, **options)
+
+
+def of_known_noise(**options: object) -> BlockBetting:
+    problem = Problem(2, {"x": 0.9, "y": 0.1}, floors=-2.0, noise_std=1.0)
+    return BlockBetting(problem, delta=1e-9, seed=3, **options)
+
+
+ENGINES = [in_a_range, of_known_noise, of_measures]
+
+
+def outcome_for(policy: BlockBetting, pull: Pull) -> object:
+    value = float(np.random.default_rng(pull.number).random() < (0.4, 0.6)[int(pull.arm)])
+    return {"effect": value, "harm": 0.5} if policy.problem.measures else value
+
+
+def after_nine_to_one(policy: BlockBetting) -> BlockBetting:
+    """Let nine of group x arrive to one of group y, until a block is opened; tell all results."""
+    while policy._blocks.planned < 2:
+        pull = policy.ask(group="y" if policy.asked % 10 == 9 else "x")
+        policy.tell(pull, outcome_for(policy, pull))
+    return policy
+
+
+@pytest.mark.parametrize("make", ENGINES)
+def test_people_whose_group_no_open_block_lacks_open_the_next_block(make: Callable) -> None:
+    policy = make()
+    while policy._blocks.state.blocks.unissued.any():
+        pull = policy.ask()
+        policy.tell(pull, outcome_for(policy, pull))
+    serials = []
+    while not serials or serials[-1] >= 0:
+        assert len(serials) < 500
+        serials.append(serial_of(policy.ask(group="x")))
+    # Three blocks wait for the other group; only then a pull is in no block.
+    assert sorted(set(serials)) == [-1, 1, 2, 3]
+    assert serials[:-1] == sorted(serials[:-1])
+    blocks = policy._blocks.state.blocks
+    assert blocks.number[0] == 3
+    # Who comes from the other group completes the oldest one.
+    assert serial_of(policy.ask(group="y")) == 1
+
+
+@pytest.mark.parametrize("make", ENGINES)
+def test_a_block_has_a_place_for_everybody_who_comes_until_it_is_filled(make: Callable) -> None:
+    policy = after_nine_to_one(make())
+    first = planned_in(policy, 1)
+    in_x, in_y = first.sum(axis=0)
+    assert 7 * in_y < in_x < 11 * in_y
+    chosen = make()
+    while chosen._blocks.planned < 2:
+        pull = chosen.ask()
+        chosen.tell(pull, outcome_for(chosen, pull))
+    assert first.sum() > 1.5 * planned_in(chosen, 1).sum()
+
+
+@pytest.mark.parametrize("make", ENGINES)
+def test_a_group_that_hardly_comes_makes_no_endless_block(make: Callable) -> None:
+    policy = after_nine_to_one(make())
+    for _ in range(1_500):
+        pull = policy.ask(group="x")
+        policy.tell(pull, outcome_for(policy, pull))
+    before = policy._blocks.planned
+    while policy._blocks.planned == before:
+        pull = policy.ask(group="y")
+        policy.tell(pull, outcome_for(policy, pull))
+    newest = planned_in(policy, policy._blocks.planned - 1)
+    assert newest.sum() <= 10 * (0.03 * policy.told + 1) + newest.size
+
+
+@pytest.mark.parametrize("make", ENGINES)
+def test_a_requested_size_of_blocks_is_kept_whoever_arrives(make: Callable) -> None:
+    policy = after_nine_to_one(make(batch=12))
+    assert abs(planned_in(policy, 1).sum() - 12) <= 2
+
+
+def test_a_group_that_no_plan_needs_opens_at_most_one_block() -> None:
+    problem = Problem(2, ["x", "spare"], [1, 0], floors=None, reward_range=(0, 1))
+    policy = BlockBetting(problem, delta=1e-9, seed=1)
+    while policy._blocks.planned < 2:
+        pull = policy.ask()
+        policy.tell(pull, outcome_for(policy, pull))
+    for _ in range(100):
+        assert policy.ask(group="spare").tag == -1
+    assert policy._blocks.planned == 2
+
+
+def test_a_planned_end_is_kept_if_its_last_block_does_not_want_who_arrives() -> None:
+    problem = Problem(2, ["x", "spare"], [1, 0], floors=None, reward_range=(0, 1))
+    policy = BlockBetting(problem, delta=1e-9, max_pulls=60, planned_end=True, seed=1)
+    while policy._blocks.state.blocks.pulls[0] < 60:
+        pulls = policy.ask(1, group="spare")
+        if policy._blocks.state.blocks.pulls[0] >= 60:
+            break
+        for pull in pulls:
+            policy.tell(pull, outcome_for(policy, pull))
+        while policy._blocks.state.blocks.unissued.any():
+            pull = policy.ask(group="x")
+            policy.tell(pull, outcome_for(policy, pull))
+    assert policy._blocks.state.blocks.pulls[0] == 60
+    assert policy.ask(1, group="spare") == []
+    while pulls := policy.ask(1, group="x"):
+        policy.tell(pulls[0], outcome_for(policy, pulls[0]))
+    assert policy.asked == policy.told == 60
+    assert policy.stopped
+
+
+@pytest.mark.parametrize("make", ENGINES)
+@pytest.mark.parametrize("losses", ["informative", "ignorable"])
+def test_with_arrivals_a_policy_restored_at_every_step_decides_the_same(
+    make: Callable, losses: str
+) -> None:
+    if make is of_known_noise and losses == "ignorable":
+        losses = "informative"
+    whole, current = make(losses=losses), make(losses=losses)
+    rng, flying = np.random.default_rng(4), []
+    for _ in range(160):
+        pulls = whole.ask(3, group="x" if rng.random() < 0.8 else "y")
+        assert current.ask(3, group=pulls[0].group) == pulls
+        flying += pulls
+        while len(flying) > 25:
+            pull = flying.pop(int(rng.integers(len(flying))))
+            fails = rng.random() < 0.05
+            for policy in (whole, current):
+                if fails:
+                    policy.fail(pull)
+                else:
+                    policy.tell(pull, outcome_for(policy, pull))
+        current = saved(current)
+    assert whole._blocks.state.blocks.first[0] > 3
+    np.testing.assert_array_equal(all_ledgers(whole), all_ledgers(current))
 
 
 # --------------------------------------------------------------------------- save, restore

@@ -159,7 +159,7 @@ def test_no_bet_gains_on_average_under_its_null(prediction, limits, end):
 def test_weights_of_each_prediction_sum_to_zero_in_every_group():
     problem = problem_of(ALL, floors={"cured": 0.1})
     policy = BlockBetting(problem, seed=1)
-    follow(policy, Units(problem, 1), 150)
+    follow(policy, Units(problem, 1), 200)
     model, state, slot, bets = open_bets(policy)
     planned = state.blocks.planned[slot].reshape(state.pulls.shape)
     assert any(bet >= 3 for bet in bets)
@@ -338,7 +338,7 @@ def test_with_known_noise_bets_are_those_on_measures_minus_predictions(predictio
 
 def test_residuals_that_spread_too_widely_are_warned_of_by_name():
     problem = known({"gain": {"residual_std": 0.2}}, ceilings={})
-    policy, random = BlockBetting(problem, delta=1e-9, seed=1), np.random.default_rng(1)
+    policy, random = BlockBetting(problem, delta=1e-99, seed=1), np.random.default_rng(1)
     for place in range(200):
         pull = policy.ask(group="xy"[place % 2], prediction=0.0)
         policy.tell(pull, {"gain": random.normal() * 0.9, "pain": 0.5 * random.normal()})

@@ -414,7 +414,7 @@ def test_a_restored_policy_continues_like_one_that_never_paused(lost):
 
 def test_results_in_another_order_give_the_same_evidence():
     problem = problem_of(floors=0.1)
-    first, second = BlockBetting(problem, seed=7), BlockBetting(problem, seed=7)
+    first, second = (BlockBetting(problem, 1e-9, seed=7) for _ in range(2))
     units = Units(problem, 7)
     while first.told < 200 and not first.stopped:
         pulls = []

@@ -268,9 +268,9 @@ def test_effects_are_narrower_by_what_predictions_explain():
 @pytest.mark.parametrize("lost", [0.0, 0.1])
 def test_a_restored_policy_continues_like_one_that_never_paused(lost):
     problem = problem_of(floors=-2.0)
-    policy, units = BlockBetting(problem, seed=5), Units(problem, 5, lost=lost)
+    policy, units = BlockBetting(problem, 1e-9, seed=5), Units(problem, 5, lost=lost)
     follow(policy, units, 90)
-    restored = BlockBetting(problem, seed=5)
+    restored = BlockBetting(problem, 1e-9, seed=5)
     restored.set_state(policy.get_state())
     for _ in range(60):
         unit = units.arrive()

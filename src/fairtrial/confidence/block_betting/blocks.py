@@ -37,6 +37,9 @@ Arrays = tuple[Floats, Floats, Integers]
 OUTSIDE = -1
 """The serial number of a pull outside of blocks, and the slot of a block that is not open."""
 
+NO_ROOM, NONE_LEFT = -1, -2
+"""What is returned in place of an action if the next block needs another slot, or none is left."""
+
 FIXED, DRAWN, TOSSED = 0, 1, 2
 """The order of a block's pulls.
 
@@ -172,14 +175,22 @@ def next_pull(blocks: Blocks, column: int, columns: int) -> tuple[int, int]:
 
 
 @inlined
-def has_unissued(blocks: Blocks) -> bool:
-    """Return whether any open block still has pulls to issue."""
+def has_place_for_another(blocks: Blocks, column: int, columns: int, most: int) -> bool:
+    """Return whether another block may be opened for a pull of a column that no open block lacks.
+
+    At most `most` blocks wait for pulls of other columns. Another one would not help as long as the
+    newest waits and was planned without this column.
+    """
     slots = blocks.waiting.size
-    first = blocks.first[0]
-    found = False
-    for serial in range(first, first + blocks.number[0]):
-        found = found or blocks.unissued[serial % slots] > 0
-    return found
+    first, number = blocks.first[0], blocks.number[0]
+    unfilled = 0
+    for serial in range(first, first + number):
+        if blocks.unissued[serial % slots] > 0:
+            unfilled += 1
+    newest = (first + number - 1) % slots
+    if column >= 0 and number > 0 and blocks.unissued[newest] > 0:
+        return unfilled < most and _sum_of_column(blocks.planned, newest, column, columns) > 0.0
+    return unfilled < most
 
 
 @inlined

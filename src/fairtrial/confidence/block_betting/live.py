@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting.blocks import is_overtaken
+from fairtrial.confidence.block_betting.blocks import NO_ROOM, NONE_LEFT, is_overtaken
 from fairtrial.confidence.block_betting.book import CLOSED, decide
 from fairtrial.confidence.block_betting.paid import PaidBlocks, Slots
 from fairtrial.confidence.effects import BlockResults
@@ -399,11 +399,16 @@ class LiveBlocks:
 
     # ------------------------------------------------------------- what happens to pulls
 
-    def choose(self, *wanted: Any) -> tuple[int, int, float]:
-        """Return action, tag and propensity of the next pull; plan a block if none has any left."""
+    def choose(self, *wanted: Any) -> tuple[int, int, float] | None:
+        """Return action, tag and propensity of the next pull; plan a block if none has any left.
+
+        Return None if a planned end leaves no such pull.
+        """
         while True:
             action, tag = self.kernels.ask(self.arrays, *wanted)
-            if action >= 0:
+            if action == NONE_LEFT:
+                return None
+            if action != NO_ROOM:
                 self.outside = self.outside + 1 if tag == _OUTSIDE else 0
                 return action, tag, self._propensity.item()
             self.make_room()

@@ -17,6 +17,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     End,
     fit_to_end,
     must_bet_now,
+    pulls_until_end,
     size_until_end,
 )
 from fairtrial.core.arithmetic import square, sum_of
@@ -36,6 +37,7 @@ from fairtrial.subpopulations._kernels.control_limits import (
     shortfall,
 )
 from fairtrial.subpopulations._kernels.doubt import doubt_control, doubt_rival, fair_count
+from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
     FLOOR,
@@ -68,6 +70,9 @@ PRIOR_PULLS = 2.0
 
 LEADER_NONE_PAUSE = 1.0
 """Replaces `rules.pause` if "none" leads and rewards are bounded."""
+
+_MOST_STRETCHED = 10.0
+"""A block waits for at most this many times its own pulls, to be filled by people who arrive."""
 
 NOTHING = 1e-300
 """Information on an item whose means are on its border except for rounding."""
@@ -630,35 +635,82 @@ def _mark_cells_of(item: int, leader: int, alternative: Alternative, support: Bo
 def block_counts(
     costs: Floats,
     rules: Rules,
-    pulls: float,
+    blocks: Blocks,
+    pulls: Floats,
     shares: Floats,
     support: Booleans,
     number: int,
     size: float,
-    left: float,
-    planned: Floats,
-) -> None:
-    """Fill the pulls of the next block: at least one in every cell of the support.
+    arrived: int,
+) -> Floats:
+    """Return the pulls of the next block by cell: at least one in every cell of the support.
 
-    `pulls`: number of pulls so far. `left`: those that are left before a planned end, else
-    infinite. The last block has all of them, and may leave out cells.
+    If people arrive by themselves, everybody who comes until the block is filled has a place in it,
+    unless its `size` is requested. The last block before a planned end has all pulls that are left,
+    and may leave out cells.
+
+    Parameters
+    ----------
+    costs, pulls, shares : float array
+        Costs, pulls so far and planned shares of cost, by cell.
+    rules : Rules
+        The constants of the method.
+    blocks : Blocks
+        The open blocks.
+    support : bool array
+        Which cells the block has; their number is `number`.
+    size : float
+        Requested pulls of the block; 0 leaves them to the method.
+    arrived : int
+        The group that has arrived; `ANY_GROUP` if groups are chosen.
     """
+    left = pulls_until_end(rules, blocks)
+    planned = np.zeros(support.shape)
     share = 0.0
     for k in range(support.shape[0]):
         for group in range(support.shape[1]):
-            planned[k, group] = 0.0
             if support[k, group]:
                 planned[k, group] = shares[k, group] / costs[k, group]
                 share += planned[k, group]
-    if size <= 0.0:
-        size = max(math.ceil(rules.growth * pulls), rules.touch * number)
+    is_free = size <= 0.0
+    if is_free:
+        size = max(math.ceil(rules.growth * sum_of(pulls)), rules.touch * number)
     size = size_until_end(size, left)
     for k in range(support.shape[0]):
         for group in range(support.shape[1]):
             if support[k, group]:
                 planned[k, group] = max(1.0, round(size * planned[k, group] / share))
+    if is_free and arrived != ANY_GROUP:
+        _take_arrivals(pulls, _MOST_STRETCHED * size, planned)
     if left < math.inf:
         fit_to_end(planned, size, left)
+    return planned.reshape(planned.size)
+
+
+@kernel
+def _take_arrivals(pulls: Floats, most: float, planned: Floats) -> None:
+    """Raise a block's pulls to those of all who arrive until its slowest group is filled.
+
+    Groups are taken to arrive as they did so far, and the arms of a group keep their proportions.
+    `most`: arrivals that the block waits for; the rarest group may never come.
+    """
+    arms, groups = planned.shape
+    came = np.zeros(groups)
+    wanted = np.zeros(groups)
+    for k in range(arms):
+        for group in range(groups):
+            came[group] += pulls[k, group]
+            wanted[group] += planned[k, group]
+    slowest = 0.0
+    for group in range(groups):
+        if wanted[group] > 0.0:
+            slowest = max(slowest, wanted[group] / max(1.0, came[group]))
+    slowest = min(slowest, most / sum_of(came))
+    for group in range(groups):
+        expected = slowest * came[group]
+        if wanted[group] > 0.0 and expected > wanted[group]:
+            for k in range(arms):
+                planned[k, group] = round(planned[k, group] * expected / wanted[group])
 
 
 @kernel
@@ -668,10 +720,13 @@ def extra_cell(
     """Return the cell of a pull outside the plan: the least known, or one drawn by planned shares.
 
     `matters`: which cells do. `group`: the group that arrived, which the cell must belong to; -1
-    for every group.
+    for every group. If none of its cells matters, all of them are taken.
     """
     arms, groups = matters.shape
     active = matters.copy()
+    if group >= 0 and sum_of(matters[:, group]) == 0.0:
+        for k in range(arms):
+            active[k, group] = 1.0
     for k in range(arms):
         if book.rejected[k] == CLOSED:
             active[k] = 0.0

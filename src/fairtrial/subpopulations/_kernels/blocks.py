@@ -28,9 +28,8 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.block_betting.book import fill_needs
-from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after, pulls_until_end
+from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
-from fairtrial.core.arithmetic import sum_of
 from fairtrial.core.compilation import inlined, interpreted, kernel
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
@@ -128,11 +127,14 @@ def _bet_from_the_start(model: Model, rules: Rules, state: State) -> None:
 
 
 @kernel
-def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
+def _plan_block(
+    model: Model, rules: Rules, state: State, batch: float, assigned: Floats, arrived: int
+) -> None:
     """Plan the next block and freeze its counts and bets.
 
     `batch`: requested pulls of the block; 0 leaves the size to the method. `assigned`: pulls of
-    every cell if an outside experiment assigned them; empty if the method plans them.
+    every cell if an outside experiment assigned them; empty if the method plans them. `arrived`:
+    the group that has arrived; `ANY_GROUP` if groups are chosen.
     """
     arms, groups = model.active.shape
     means = np.empty((arms, groups))
@@ -175,11 +177,18 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         if rules.exact:
             number = take_equally(shares, support)
         number = keep_open(model.active, state.book, support, number)
-        planned = np.empty((arms, groups))
-        pulls = sum_of(state.counts)
-        left = pulls_until_end(rules, state.blocks)
-        block_counts(model.costs, rules, pulls, shares, support, number, batch, left, planned)
-        open_planned_block(state.blocks, planned.reshape(planned.size))
+        planned = block_counts(
+            model.costs,
+            rules,
+            state.blocks,
+            state.counts,
+            shares,
+            support,
+            number,
+            batch,
+            arrived,
+        )
+        open_planned_block(state.blocks, planned)
     _aim_at_leader(state, slot)
     state.runner_up[slot] = runner_up
     end = end_after(rules, state, slot, leader, runner_up, needs)
@@ -200,7 +209,7 @@ def _aim_at_leader(state: State, slot: int) -> None:
 
 @kernel
 def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
-    """Return the next cell and its tag; the cell is -1 if another block needs more room.
+    """Return the next cell and its tag; the cell is negative as in `next_cell`.
 
     `group`: the group that arrived by itself, which the cell must belong to. The tag is -1 if no
     open block wants such a pull; the pull then informs plans but is in no bet.
@@ -434,7 +443,7 @@ def _run_by_blocks(
     pulls = 0
     while pulls < max_pulls and not state.finished[0]:
         if blocks.number[0] == 0:
-            _plan_block(model, rules, state, batch, np.empty(0))
+            _plan_block(model, rules, state, batch, np.empty(0), ANY_GROUP)
         wanted = blocks.unissued[blocks.first[0] % blocks.unissued.size]
         if pulls + wanted > max_pulls:
             break

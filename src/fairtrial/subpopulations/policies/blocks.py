@@ -184,7 +184,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 12
+    version = 13
     problem: Problem
     environments = CellEnvironment
     _nothing_yet = cell_report.NOTHING_YET

@@ -27,8 +27,8 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.block_betting.book import fill_needs
-from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after, pulls_until_end
-from fairtrial.core.arithmetic import square, sum_of
+from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after
+from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, interpreted, kernel
 from fairtrial.core.draw_kernels import draw_vector
 from fairtrial.core.draws import VectorSource
@@ -177,11 +177,14 @@ def _view(model: Model, state: State) -> tuple[Seen, Programmes, Work]:
 
 
 @kernel
-def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
+def _plan_block(
+    model: Model, rules: Rules, state: State, batch: float, assigned: Floats, arrived: int
+) -> None:
     """Plan the next block and freeze its counts and bets.
 
     `batch`: requested pulls of the block; 0 leaves the size to the method. `assigned`: pulls of
-    every cell if an outside experiment assigned them; empty if the method plans them.
+    every cell if an outside experiment assigned them; empty if the method plans them. `arrived`:
+    the group that has arrived; `ANY_GROUP` if groups are chosen.
     """
     arms, groups = model.active.shape
     seen, programmes, work = _view(model, state)
@@ -214,11 +217,18 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         support = np.zeros((arms, groups), dtype=np.bool_)
         number = find_support(model, leader, planned_at, needs, shares, work, support)
         number = keep_open(model.active, state.book, support, number)
-        planned = np.empty((arms, groups))
-        pulls = sum_of(state.pulls)
-        left = pulls_until_end(rules, state.blocks)
-        block_counts(model.costs, rules, pulls, shares, support, number, batch, left, planned)
-        open_planned_block(state.blocks, planned.reshape(planned.size))
+        planned = block_counts(
+            model.costs,
+            rules,
+            state.blocks,
+            state.pulls,
+            shares,
+            support,
+            number,
+            batch,
+            arrived,
+        )
+        open_planned_block(state.blocks, planned)
     _begin_block(state, slot)
     if model.predicted:
         freeze_fit(model, state, slot, seen)
@@ -242,7 +252,7 @@ def _is_lossy(model: Model, state: State) -> bool:
 
 @kernel
 def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
-    """Return the next cell and its tag; the cell is -1 if another block needs more room.
+    """Return the next cell and its tag; the cell is negative as in `next_cell`.
 
     `group`: the group that arrived by itself, which the cell must belong to. The tag is -1 if no
     open block wants such a pull; the pull then informs plans but is in no bet.
