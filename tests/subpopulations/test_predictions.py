@@ -588,16 +588,9 @@ def test_a_statement_about_predictions_that_makes_no_sense_is_refused(prediction
     assert error.value.name == name
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"reward_range": (0, 1), "floor_tolerance": 0.1},
-        {"measures": ["m"], "objective": "m", "noise_cov": [[1.0]]},
-    ],
-)
-def test_predictions_that_are_not_covered_are_refused(arguments):
+def test_predictions_with_a_floor_tolerance_are_refused():
     with raises(NotSupported):
-        Problem(2, 1, prediction={"range": (0, 1)}, **arguments)
+        Problem(2, 1, prediction=(0, 1), reward_range=(0, 1), floor_tolerance=0.1)
 
 
 def test_policies_without_blocks_refuse_predictions():

@@ -325,15 +325,17 @@ class Problem(BaseProblem):
         if prediction is None:
             return None
         if measured is not None:
+            of_measures = MeasurePredictions.given(prediction, measured.names)
             if noise_cov is not None:
                 raise NotSupported(
                     "a problem with noise_cov cannot have a prediction: it does not say how widely "
                     "measures spread around their predictions; state noise_std and residual_std"
                 )
-            return MeasurePredictions.given(prediction, measured.names)
+            return of_measures
+        found = Prediction.given(prediction)
         if self.floor_tolerance:
             raise NotSupported("a problem with a floor_tolerance cannot have a prediction yet")
-        return Prediction.given(prediction)
+        return found
 
     @property
     def predictions(self) -> dict[str, Prediction]:
