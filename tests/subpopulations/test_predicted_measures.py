@@ -213,7 +213,7 @@ def test_values_that_come_at_different_times_end_in_the_same_state():
     problem = problem_of(BOTH)
     at_once, later = (BlockBetting(problem, seed=5) for _ in range(2))
     units = Units(problem, 5)
-    for place in range(160):
+    for place in range(120):
         unit, severe = units.arrive()
         pull = at_once.ask(**unit)
         assert later.ask(**unit) == pull
@@ -232,23 +232,21 @@ def test_values_that_come_at_different_times_end_in_the_same_state():
 
 
 def test_corrections_reach_effects_and_bets():
+    """Those of pulls in open blocks, and of the last pull of a block, whose bets are paid."""
     problem = problem_of(BOTH, groups=("x",))
     right, corrected = (BlockBetting(problem, seed=6) for _ in range(2))
-    units, wrong = Units(problem, 6), []
+    units = Units(problem, 6)
     for place in range(150):
         unit, severe = units.arrive()
         pull = right.ask(**unit)
         assert corrected.ask(**unit) == pull
         outcome = units.outcome(pull.arm, severe)
         right.tell(pull, outcome)
-        is_wrong = place > 140
-        told = {**outcome, "cured": 1.0 - outcome["cured"]} if is_wrong else outcome
-        corrected.tell(pull, told)
-        if is_wrong:
-            wrong.append((pull, told, outcome))
-    for pull, told, outcome in wrong:
-        corrected.amend(pull, told, outcome)
+        wrong = {**outcome, "cured": 1.0 - outcome["cured"]} if place % 2 else outcome
+        corrected.tell(pull, wrong)
+        corrected.amend(pull, wrong, outcome)
     assert corrected._blocks.state.sums == pytest.approx(right._blocks.state.sums, abs=1e-9)
+    assert corrected._wealth == pytest.approx(right._wealth, rel=1e-9, abs=1e-9)
     sums = [one._blocks.in_paid_blocks("adjusted") for one in (right, corrected)]
     assert sums[1] == pytest.approx(sums[0], abs=1e-9)
 
@@ -406,7 +404,7 @@ def test_a_study_replays_its_predictions(tmp_path):
     problem, storage = problem_of(BOTH), f"sqlite:///{tmp_path / 's.db'}"
     study = ft.Study.create(problem, BlockBetting(problem), storage=storage, name="s", seed=1)
     units = Units(problem, 1)
-    for _ in range(80):
+    for _ in range(50):
         unit, severe = units.arrive()
         pull = study.ask(**unit)
         outcome = units.outcome(pull.arm, severe)
