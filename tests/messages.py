@@ -41,10 +41,16 @@ _VARIES = (
     ),
     (re.compile(r"/tmp/tmp[^/\s'\";:,]+"), "<folder>"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "<address>"),
+    (re.compile(r"\btrials_\d+\b"), "trials_<number>"),
+    (re.compile(r"(?<=in position )\d+"), "<place>"),
     (re.compile(r"\bprocess \d+ on [\w.-]+"), "process <number> on <host>"),
-    (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+|(?<=\[::1\]:)\d+"), "<port>"),
+    (
+        re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+|(?<=port )\d{4,}|(?<=\[::1\]:)\d+"),
+        "<port>",
+    ),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d| UTC)?"), "<time>"),
-    (re.compile(r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}(-[0-9a-f]{4,})*\b"), "<id>"),
+    (re.compile(r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{20,}\b"), "<id>"),
+    (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|(?<=\.db-)[0-9a-f]{8}\b"), "<id>"),
 )
 """What differs from run to run, and the mark that stands for it in the file."""
 
@@ -194,7 +200,7 @@ class Rewriting:
         global _writing
         _writing = True
         self._place = place
-        self._writes = not hasattr(config, "workerinput")
+        self._writes = not (hasattr(config, "workerinput") or config.getoption("collectonly"))
         self._covers = [] if _is_part(config) else [one.partition(" ")[0] for one in config.args]
         self._given: Snapshot = defaultdict(set)
         self._skipped: set[tuple[str, str]] = set()

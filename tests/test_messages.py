@@ -104,8 +104,14 @@ def test_a_case_has_its_own_messages(reviewed, case):
         ("<object at 0x7f62d15fd390>", "<object at <address>>"),
         ("since 2026-11-27T17:00:01.5Z", "since <time>"),
         ("pull 0b5cd1e2-77aa-4f01-9d3e-aabbccddeeff is", "pull <id> is"),
+        ("pull 1cf7250fe6e6ea9e2799cc4031fda1c3 is", "pull <id> is"),
+        ("trial.db-12950001.running", "trial.db-<id>.running"),
+        ("got '1e100000000'", "got '1e100000000'"),
         ("failed:\nTraceback (most recent call last):\n  x\ny", "failed:\n<traceback>"),
         ("two lines  \n\n  the second", "two lines\n  the second"),
+        ("at 127.0.0.1, port 42943: gone", "at 127.0.0.1, port <port>: gone"),
+        ("character '\\ud800' in position 63:", "character '\\ud800' in position <place>:"),
+        ("127.0.0.1:5432/trials_17: no", "127.0.0.1:<port>/trials_<number>: no"),
         ("lock of process 4711 on ward-3.local;", "lock of process <number> on <host>;"),
         (f"got '{'x' * 200}'", "got 'xxx<and so on>'"),
         ("nothing\x00 \t", "nothing\\x00"),
@@ -148,7 +154,7 @@ def test_a_message_stands_once_in_a_test(tmp_path):
 def run(place, old, args, given, outcome="passed", *, keyword="", exitstatus=0):
     """Write the old messages, then let tests that give these run; return the new ones."""
     write(old, place)
-    options = {"keyword": keyword, "markexpr": ""}
+    options = {"keyword": keyword, "markexpr": "", "collectonly": False}
     config = SimpleNamespace(args=args, getoption=options.get)
     rewriting = Rewriting(config, place)
     for nodeid, words in given.items():

@@ -12,6 +12,7 @@ from fairtrial.errors import ConflictingOutcome, InvalidArgument, StudyExists, S
 from fairtrial.study.memory import MemoryStore
 from fairtrial.subpopulations import BlockBetting, Problem
 from tests.client.served import served
+from tests.messages import raises
 
 PROBLEM = Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
 POLICY = BlockBetting(PROBLEM, delta=0.05)
@@ -87,9 +88,9 @@ def test_errors_are_those_of_the_other_client(run):
     async def use(study):
         pull = await study.ask()
         await study.tell(pull, 1.0)
-        with pytest.raises(ConflictingOutcome):
+        with raises(ConflictingOutcome):
             await study.tell(pull, 0.0)
-        with pytest.raises(InvalidArgument):
+        with raises(InvalidArgument):
             await study.ask(group="z")
 
     run(use)
@@ -103,9 +104,9 @@ def test_studies_are_listed_opened_and_created_once(service):
             made = await connection.create(PROBLEM, POLICY, name="listed", seed=7)
             assert "listed" in [item.name for item in await connection.studies()]
             assert (await connection.study("listed")).problem == made.problem
-            with pytest.raises(StudyExists):
+            with raises(StudyExists):
                 await connection.create(PROBLEM, POLICY, name="listed", seed=7)
-            with pytest.raises(StudyNotFound):
+            with raises(StudyNotFound):
                 await connection.study("other")
             assert service.url in repr(connection)
             assert service.url in repr(made)
@@ -146,6 +147,6 @@ def test_a_slow_answer_does_not_block_the_loop(run, monkeypatch):
 
 @pytest.mark.parametrize("parallel", [0, -1, 1.5, True])
 def test_the_number_of_calls_at_the_same_time_is_checked(parallel):
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         ft.client.connect_async("http://127.0.0.1:1", "ft_" + 43 * "x", parallel=parallel)
     assert caught.value.name == "parallel"

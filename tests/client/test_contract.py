@@ -12,6 +12,7 @@ from fairtrial.client.remote_study import RemoteStudy
 from fairtrial.study import Event, Study, StudyPull, Verification
 from fairtrial.study.memory import MemoryStore
 from tests.client.served import served
+from tests.messages import raises
 
 
 class Local:
@@ -92,7 +93,7 @@ def test_one_pull_or_a_list(study):
 
 def test_a_group_that_arrives(study):
     assert {study.ask(group="y").group for _ in range(4)} == {"y"}
-    with pytest.raises(errors.InvalidArgument, match="'z'"):
+    with raises(errors.InvalidArgument, "group"):
         study.ask(group="z")
     assert study.n_events == 4
 
@@ -103,7 +104,7 @@ def test_the_same_request_gets_the_same_pulls(study):
         assert study.ask(2, request_id=request_id) == first
     assert len(study.outstanding()) == 10
     for request_id in ("", 3, "x" * 201, "a\0"):
-        with pytest.raises(errors.InvalidArgument, match=r"^request_id must"):
+        with raises(errors.InvalidArgument, "request_id", given=request_id):
             study.ask(request_id=request_id)
 
 
@@ -111,17 +112,17 @@ def test_the_same_request_gets_the_same_pulls(study):
 def test_a_wrong_number_of_pulls(study, n):
     if n in (None, True):
         return
-    with pytest.raises(errors.InvalidArgument, match=r"^n must be"):
+    with raises(errors.InvalidArgument, "n", given=n):
         study.ask(n)
     assert study.n_events == 0
 
 
 @pytest.mark.parametrize("lease", [0, -1, math.inf, math.nan, "1", 1e30])
 def test_a_wrong_lease(study, lease):
-    with pytest.raises(errors.InvalidArgument, match=r"^lease must"):
+    with raises(errors.InvalidArgument, "lease", given=lease):
         study.ask(lease=lease)
     pull = study.ask()
-    with pytest.raises(errors.InvalidArgument, match=r"^lease must"):
+    with raises(errors.InvalidArgument, "lease", given=lease):
         study.extend(pull, lease)
 
 
@@ -143,11 +144,11 @@ def test_a_study_that_has_stopped_gives_no_more_pulls(study):
     value = 0.9 if last.arm == "a" else 0.1
     assert study.ask(3) == study.tell_and_ask(last, value, 3) == []
     for ask in (study.ask, lambda: study.tell_and_ask(last, value)):
-        with pytest.raises(errors.ExperimentFinished):
+        with raises(errors.ExperimentFinished):
             ask()
-    with pytest.raises(errors.ExperimentFinished) as caught:
+    with raises(errors.ExperimentFinished) as caught:
         study.ask()
-    assert f"study {study.name!r} has stopped" in str(caught.value)
+    assert repr(study.name) in str(caught.value)
 
 
 def test_a_study_that_waits_for_results(place, name):
@@ -156,14 +157,13 @@ def test_a_study_that_waits_for_results(place, name):
     study = place.create(problem, policy, name=name, seed=1)
     pulls = study.ask(100)
     assert 0 < len(pulls) < 100
-    with pytest.raises(errors.NothingToAsk) as caught:
+    with raises(errors.NothingToAsk) as caught:
         study.ask()
-    assert str(caught.value) == f"study {name!r} has no pull to give before the next result"
+    assert repr(name) in str(caught.value)
     study.tell(pulls[0], 0.5)
     assert study.ask(1)
-    with pytest.raises(errors.NothingToAsk) as caught:
+    with raises(errors.NothingToAsk):
         study.tell_and_ask(pulls[0], 0.5)
-    assert str(caught.value).startswith("the outcome is recorded; study ")
 
 
 # ------------------------------------------------------------------------------- tells
@@ -183,24 +183,20 @@ def test_an_outcome_is_written_once(study):
 def test_another_outcome_is_a_conflict_that_names_both(study):
     pull = study.ask()
     study.tell(pull, 0.25)
-    with pytest.raises(errors.ConflictingOutcome) as caught:
+    with raises(errors.ConflictingOutcome) as caught:
         study.tell(pull, 0.75)
-    assert str(caught.value) == (
-        f"pull {pull.id} was told 0.25 before, and now 0.75; correct it with "
-        "amend(pull, value, reason), or `fairtrial study amend`"
-    )
+    assert pull.id in str(caught.value)
     assert study.n_events == 2
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, "0.5", None, 1.5, {"reward": 0.5}, [0.5]])
 def test_an_outcome_that_is_none_changes_nothing(study, value):
     pull = study.ask()
-    with pytest.raises(errors.InvalidOutcome, match=r"^reward must") as caught:
+    with raises(errors.InvalidOutcome, "reward", given=value):
         study.tell(pull, value)
-    assert caught.value.name == "reward"
-    with pytest.raises(errors.InvalidOutcome):
+    with raises(errors.InvalidOutcome):
         study.tell_many([(pull, value)])
-    with pytest.raises(errors.InvalidOutcome):
+    with raises(errors.InvalidOutcome):
         study.tell_and_ask(pull, value)
     assert study.n_events == 1
 
@@ -214,16 +210,16 @@ def test_an_outcome_is_kept_to_the_last_bit(study, value):
 
 def test_many_outcomes_are_told_together_or_not_at_all(study):
     first, second, third = study.ask(3)
-    with pytest.raises(errors.InvalidOutcome):
+    with raises(errors.InvalidOutcome):
         study.tell_many([(first, 0.5), (second, 7.0)])
-    with pytest.raises(errors.UnknownPull):
+    with raises(errors.UnknownPull):
         study.tell_many([(first, 0.5), ("0" * 32, 0.5)])
     assert study.n_events == 3
     events = study.tell_many([(first, 0.5), (second.id, 0.25), (third, 0.75)])
     assert [event.value for event in events] == [0.5, 0.25, 0.75]
     assert study.tell_many([]) == []
     for wrong in (3, [first], [(first,)], None):
-        with pytest.raises(errors.InvalidArgument, match=r"^outcomes must"):
+        with raises(errors.InvalidArgument, "outcomes"):
             study.tell_many(wrong)
 
 
@@ -234,11 +230,12 @@ def test_a_pull_of_nobody(study):
             lambda pull=pull: study.fail(pull),
             lambda pull=pull: study.should_stop(pull),
         ):
-            with pytest.raises(errors.UnknownPull) as caught:
+            with raises(errors.UnknownPull) as caught:
                 call()
-            assert str(caught.value) == f"pull {pull} was never issued by study {study.name!r}"
+            assert f" {pull} " in str(caught.value)
+            assert repr(study.name) in str(caught.value)
     for pull in (3, None, PROBLEM.pull(arm="a", group="x")):
-        with pytest.raises(errors.UnknownPull):
+        with raises(errors.UnknownPull):
             study.fail(pull)
     assert study.n_events == 0
 
@@ -247,7 +244,7 @@ def test_a_pull_of_another_study(place, study):
     other = place.create(
         PROBLEM, subpopulations.BlockBetting(PROBLEM), name=f"{study.name} 2", seed=1
     )
-    with pytest.raises(errors.UnknownPull, match="is a pull of study"):
+    with raises(errors.UnknownPull):
         study.tell(other.ask(), 0.5)
     again = place.open(study.name)
     assert study.tell(again.ask(), 0.5).seq == 2
@@ -269,20 +266,20 @@ def test_a_tell_and_an_ask_are_one_write(study):
     assert [event.kind for event in study.events()] == ["ask", "tell", "ask"]
     assert following.number == 1
     assert [one.number for one in study.tell_and_ask(following, 0.5, 2)] == [2, 3]
-    with pytest.raises(errors.InvalidArgument, match=r"^n must"):
+    with raises(errors.InvalidArgument, "n"):
         study.tell_and_ask(following, 0.5, -1)
 
 
 def test_a_correction(study):
     pull = study.ask()
-    with pytest.raises(errors.UnknownPull) as caught:
+    with raises(errors.UnknownPull) as caught:
         study.amend(pull, 0.5, "typing error")
-    assert str(caught.value) == (f"pull {pull.id} has no outcome to correct: tell it first")
+    assert pull.id in str(caught.value)
     study.tell(pull, 0.25)
     event = study.amend(pull, 0.75, "typing error")
     assert (event.kind, event.value, event.body["reason"]) == ("amend", 0.75, "typing error")
     for reason in ("", "  ", None, 3, "x" * 10_001):
-        with pytest.raises(errors.InvalidArgument, match=r"^reason must"):
+        with raises(errors.InvalidArgument, "reason", given=reason):
             study.amend(pull, 0.5, reason)
 
 
@@ -295,9 +292,9 @@ def test_named_fields_and_a_policy_that_cannot_correct_them(place, name):
     outcome = environment.sample(pull, np.random.default_rng(1))
     event = study.tell(pull, outcome)
     assert event.outcome == outcome
-    with pytest.raises(errors.InvalidOutcome):
+    with raises(errors.InvalidOutcome):
         study.tell(study.ask(), 0.5)
-    with pytest.raises(errors.NotSupported, match="PlugIn cannot correct an outcome"):
+    with raises(errors.NotSupported):
         study.amend(pull, {**outcome, "Y": 1 - outcome["Y"]}, "wrong")
     assert study.n_events == 3
 
@@ -308,7 +305,7 @@ def test_a_table_of_results_is_taken_as_a_whole_or_not_at_all(study, tmp_path):
     head, *rows = path.read_text().splitlines()
     filled = [head, *(f"{row}0.{place}" for place, row in enumerate(rows[:3], 1)), rows[3]]
     path.write_text("\n".join([*filled[:3], f"{rows[2]}7", f"{'0' * 32},9,a,x,0.5"]))
-    with pytest.raises(errors.InvalidTable) as caught:
+    with raises(errors.InvalidTable) as caught:
         study.tell_table(path)
     first, second = caught.value.mistakes
     assert first.startswith("line 4: reward must")
@@ -319,7 +316,7 @@ def test_a_table_of_results_is_taken_as_a_whole_or_not_at_all(study, tmp_path):
         assert [event.value for event in study.tell_table(path)] == [0.1, 0.2, 0.3]
     assert study.outstanding() == [pulls[3]]
     path.write_text("\n".join([*filled[:3], f"{rows[2]}0.9"]))
-    with pytest.raises(errors.InvalidTable, match=r"line 4: pull .* was told 0\.3 before"):
+    with raises(errors.InvalidTable):
         study.tell_table(path)
 
 
@@ -335,9 +332,9 @@ def test_a_pull_is_given_up_once(study):
     assert study.outstanding() == []
     assert study.should_stop(first)
     assert study.tell(first, 0.5).kind == "late_tell"
-    with pytest.raises(errors.AlreadyTold, match="was told before: there is nothing to close"):
+    with raises(errors.AlreadyTold):
         study.fail(first)
-    with pytest.raises(errors.AlreadyTold, match="is no longer open"):
+    with raises(errors.AlreadyTold):
         study.extend(second, 60.0)
 
 
@@ -350,7 +347,7 @@ def test_readings(race):
         pull, 1.0, stage=3, request_id="r"
     )
     for value in (math.nan, "1", None):
-        with pytest.raises(errors.InvalidOutcome, match=r"^reading must"):
+        with raises(errors.InvalidOutcome, "reading", given=value):
             race.report(pull, value)
     assert not pull.should_stop()
     assert race.to_cancel() == []
@@ -358,7 +355,7 @@ def test_readings(race):
 
 
 def test_a_policy_without_readings(study):
-    with pytest.raises(errors.NotSupported):
+    with raises(errors.NotSupported):
         study.report(study.ask(), 0.5)
     assert study.n_events == 1
 
@@ -370,10 +367,10 @@ def test_a_stop_by_hand(study):
     assert study.stop("again") == event
     assert study.stopped
     assert study.ask(2) == []
-    with pytest.raises(errors.ExperimentFinished):
+    with raises(errors.ExperimentFinished):
         study.ask()
     assert study.tell(pull, 0.5).kind == "tell"
-    with pytest.raises(errors.InvalidArgument, match=r"^reason must"):
+    with raises(errors.InvalidArgument, "reason"):
         study.stop(" ")
 
 
@@ -385,7 +382,7 @@ def test_moments_of_a_trace(study):
         study.tell(pull, 0.5)
     assert [moment.told for moment in study.trace(3)][-1] == 10
     for points in (1, 0, -1, "5", 2.5):
-        with pytest.raises(errors.InvalidArgument, match=r"^points must"):
+        with raises(errors.InvalidArgument, "points", given=points):
             study.trace(points)
 
 
@@ -394,7 +391,7 @@ def test_events_after(study):
     assert [event.seq for event in study.events(after=3)] == [4, 5]
     assert list(study.events(after=99)) == []
     for after in (-1, 1.5, "1"):
-        with pytest.raises(errors.InvalidArgument, match=r"^after must"):
+        with raises(errors.InvalidArgument, "after", given=after):
             study.events(after=after)
 
 
@@ -407,7 +404,7 @@ def test_an_audit_with_heads_that_were_noted(study):
     found = study.verify("f" * 64)
     assert not found.ok
     assert "noted elsewhere" in found.first_difference
-    with pytest.raises(errors.InvalidArgument, match=r"^expected must be hashes"):
+    with raises(errors.InvalidArgument, "expected"):
         study.verify("nonsense")
 
 
@@ -416,16 +413,16 @@ def test_an_audit_of_the_last_events(study):
         study.tell(pull, 0.5)
     assert study.verify_last(4) == Verification(ok=True, events=4, first_difference=None, skipped=6)
     assert study.verify_last(99).ok
-    with pytest.raises(errors.InvalidArgument, match=r"^events must"):
+    with raises(errors.InvalidArgument, "events"):
         study.verify_last(0)
 
 
 def test_a_file_of_an_unknown_kind(study, tmp_path):
     study.ask()
     for path in ("log.txt", "log", ""):
-        with pytest.raises(errors.InvalidArgument, match=r"^path must"):
+        with raises(errors.InvalidArgument, "path"):
             study.export(tmp_path / path if path else path)
-    with pytest.raises(errors.StorageError):
+    with raises(errors.StorageError):
         study.export(tmp_path / "missing" / "log.csv")
 
 
@@ -434,14 +431,14 @@ def test_a_file_of_an_unknown_kind(study, tmp_path):
 
 def test_a_study_is_made_once(place, study):
     policy = subpopulations.BlockBetting(PROBLEM)
-    with pytest.raises(errors.StudyExists, match="with this specification already"):
+    with raises(errors.StudyExists):
         place.create(PROBLEM, policy, name=study.name, seed=1)
     study.ask()
     for seed in (1, None):
         again = place.create(PROBLEM, policy, name=study.name, seed=seed, exist_ok=True)
         assert (again.n_events, again.seed) == (1, 1)
     for exist_ok in (False, True):
-        with pytest.raises(errors.StudyExists, match=r"policy\.delta is 0\.05 and 0\.1"):
+        with raises(errors.StudyExists):
             place.create(
                 PROBLEM,
                 subpopulations.BlockBetting(PROBLEM, delta=0.1),
@@ -453,9 +450,9 @@ def test_a_study_is_made_once(place, study):
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 201, None, 3])
 def test_a_name_that_is_none(place, name):
-    with pytest.raises(errors.InvalidArgument, match=r"^name must"):
+    with raises(errors.InvalidArgument, "name", given=name):
         place.create(PROBLEM, subpopulations.BlockBetting(PROBLEM), name=name)
-    with pytest.raises(errors.InvalidArgument, match=r"^name must"):
+    with raises(errors.InvalidArgument, "name", given=name):
         place.open(name)
 
 
@@ -466,13 +463,13 @@ def test_any_other_name_will_do(place, name):
 
 
 def test_a_study_that_is_not_there(place):
-    with pytest.raises(errors.StudyNotFound, match="no study 'missing'"):
+    with raises(errors.StudyNotFound):
         place.open("missing")
 
 
 def test_a_policy_for_another_problem(place, name):
     other = subpopulations.Problem(["a", "c"], ["x"], reward_range=(0, 1))
-    with pytest.raises(errors.InvalidArgument, match=r"^policy must be made for"):
+    with raises(errors.InvalidArgument, "policy"):
         place.create(other, subpopulations.BlockBetting(PROBLEM), name=name)
 
 
@@ -495,9 +492,9 @@ def test_an_outcome_without_measures_is_known_at_once(study):
     assert study.tell_known(first, 0.5).kind == "tell"
     assert study.tell_known(first, 0.5).seq == 4
     assert [event.value for event in study.tell_many_known([(second, 1), (third, 0)])] == [1, 0]
-    with pytest.raises(errors.ConflictingOutcome):
+    with raises(errors.ConflictingOutcome):
         study.tell_known(first, 0.25)
-    with pytest.raises(errors.InvalidOutcome) as caught:
+    with raises(errors.InvalidOutcome) as caught:
         study.tell_known(first, {"reward": 0.5})
     assert caught.value.name == "reward"
 
@@ -544,11 +541,11 @@ def test_measures_are_told_together_or_one_by_one(doses):
 )
 def test_nothing_is_taken_of_measures_that_are_refused(doses, value, error):
     pull = doses.ask()
-    with pytest.raises(error):
+    with raises(error):
         doses.tell(pull, value)
     assert [event.kind for event in doses.events()] == ["ask"]
     doses.report(pull, {"cured": 1})
-    with pytest.raises(errors.ConflictingOutcome):
+    with raises(errors.ConflictingOutcome):
         doses.tell(pull, {"cured": 0, "harmed": 0})
 
 
@@ -565,7 +562,7 @@ def test_a_table_may_have_some_measures_of_a_pull(doses, tmp_path):
     before = doses.n_events
     wrong = [filled[0].replace(",1,0", ",0,0"), f"{rows[1].removesuffix(',,')},0,", filled[2]]
     path.write_text("\n".join([head, *wrong]))
-    with pytest.raises(errors.InvalidTable) as caught:
+    with raises(errors.InvalidTable) as caught:
         doses.tell_table(path)
     first, second = caught.value.mistakes
     assert first.startswith("line 2: pull")

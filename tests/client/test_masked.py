@@ -8,6 +8,7 @@ from fairtrial.study.memory import MemoryStore
 from fairtrial.study.writes import Mask
 from fairtrial.subpopulations import BlockBetting, Problem
 from tests.client.served import served
+from tests.messages import raises
 
 PROBLEM = Problem(["A", "B"], ["x"], reward_range=(0, 1))
 NAMES = {"A": "placebo", "B": "20 mg"}
@@ -39,7 +40,7 @@ def test_a_ward_works_with_kits_and_an_admin_unmasks(trial, tmp_path):
         assert not any(arm in lines[1].split(",") for arm in NAMES)
         table.write_text("\n".join([lines[0], lines[1] + "0.5"]))
         assert mine.tell_table(table)[0].value == 0.5
-        with pytest.raises(AccessRefused):
+        with raises(AccessRefused):
             mine.unmask(sealed, "curious")
         assert theirs.unmask(sealed, "overdose", pull=own) == {own.arm: NAMES[own.arm]}
         assert theirs.unmask(sealed, "the end") == NAMES
@@ -49,5 +50,5 @@ def test_a_ward_works_with_kits_and_an_admin_unmasks(trial, tmp_path):
 
 def test_the_list_is_made_where_the_storage_is(trial):
     service, _ = trial
-    with service.connect("admin", "admin") as connection, pytest.raises(NotSupported):
+    with service.connect("admin", "admin") as connection, raises(NotSupported):
         connection.study("m").write(Mask("0" * 64))

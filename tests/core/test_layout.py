@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fairtrial.core.compilation import kernel
 from fairtrial.core.layout import Layout, opener
-from tests.messages import raises
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -150,7 +149,7 @@ def test_constants_and_state_are_opened_together():
 
 def test_arrays_that_disagree_about_a_dimension_are_refused():
     state = STATE.view(*STATE.allocate(arms=2, groups=5, slots=4))
-    with raises(ValueError):
+    with pytest.raises(ValueError, match=r"answers has shape \(4,\), not \(3,\)"):
         STATE.pack(state._replace(answers=np.zeros(4, dtype=np.int64)))
 
 
@@ -158,7 +157,7 @@ def test_what_is_no_array_is_refused():
     class Wrong(NamedTuple):
         name: str
 
-    with raises(TypeError):
+    with pytest.raises(TypeError, match="name must be"):
         Layout(Wrong)
 
 
@@ -167,7 +166,7 @@ def test_an_array_of_another_type_is_refused_by_its_path(array):
     class Wrong(NamedTuple):
         counts: Annotated[array, "arms"]
 
-    with raises(TypeError):
+    with pytest.raises(TypeError, match=r"^counts must be an array"):
         Layout(Wrong)
 
 
