@@ -124,20 +124,24 @@ def commit() -> str:
 
 @cache
 def sources() -> str:
-    """Return a checksum of all files that figures depend on, committed or not."""
+    """Return a checksum of all files that figures depend on, committed or not; "" without git."""
     trees = [_git("rev-parse", f"HEAD:{folder}") for folder in _MEASURED]
     changes = _git("status", "--porcelain", "--", *_MEASURED)
     return f"{''.join(tree[:8] for tree in trees)}{'+' if changes else ''}"
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(
-        ["git", *arguments],  # noqa: S607 - the developer's own git
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """Return what git prints; nothing where there is no git or no repository."""
+    try:
+        done = subprocess.run(
+            ["git", *arguments],  # noqa: S607 - the developer's own git
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        return ""
     return done.stdout.strip() if done.returncode == 0 else ""
 
 

@@ -207,7 +207,8 @@ def test_parquet_without_a_library_names_the_extra(tmp_path, monkeypatch):
         ("t.csv", 'a,b\n1,"2"3\n'),
         ("t.csv", b"a,b\n\xff\xfe,1\n"),
         ("t.csv.gz", b"not compressed"),
-        ("t.csv.gz", gzip.compress(b"a\n" + b"1\n" * 500, mtime=0)[:-12]),
+        # What zlib writes differs between its versions.
+        pytest.param("t.csv.gz", gzip.compress(b"a\n" + b"1\n" * 500)[:-12], id="half of a .gz"),
         ("t.parquet", b"rubbish"),
         ("t.xlsx", b"rubbish"),
         ("t.xlsx", b""),
@@ -327,7 +328,7 @@ def test_lines_are_those_that_an_editor_shows(tmp_path):
         b"PK\x03\x04" + b"0" * 40,
         b"\xd0\xcf\x11\xe0" + b"0" * 40,
         b"%PDF-1.7",
-        gzip.compress(b"a\n1\n", mtime=0),
+        pytest.param(gzip.compress(b"a\n1\n"), id="compressed"),
         b"PAR1....",
         '[{"arm": "a"}]',
         "arm,gain\nm\u00fcller,1\n".encode("latin-1"),
