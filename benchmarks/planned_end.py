@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fairtrial import simulate
+from fairtrial import delayed, simulate
 from fairtrial.subpopulations import (
     BernoulliEnvironment,
     BlockBetting,
@@ -46,6 +46,7 @@ def run(*, quick: bool) -> None:
     _show_two_arms(100 if quick else 3_000)
     _show_four_arms(20 if quick else 300)
     _show_binary(10 if quick else 300)
+    _show_best_arms(5 if quick else 200)
     _show_far_ends(3 if quick else 60)
 
 
@@ -95,6 +96,20 @@ def _show_binary(runs: int) -> None:
             for high in (0.12, 0.14, 0.10):
                 environment = BernoulliEnvironment(asked, [[0.10], [high]])
                 _show(f"{high:>8}", simulate(policy, environment, runs, seed=3, progress=False))
+
+
+def _show_best_arms(runs: int) -> None:
+    print(
+        f"\nbest k arms, noise 1, delta .05, {runs} runs: share decided, mean pulls, wrong answers"
+    )
+    for means, top, most in (([0.25, 0.0], 1, 549), ([0.35, 0.35, 0.0, 0.0], 2, 900)):
+        problem = delayed.Problem(len(means), top=top, noise_std=1.0)
+        environment = delayed.SimulatedEnvironment(problem, means)
+        for planned in (False, True):
+            policy = delayed.BlockBetting(problem, max_pulls=most, planned_end=planned)
+            found = simulate(policy, environment, runs, seed=3, progress=False)
+            end = "planned end" if planned else "no planned end"
+            _show(f"best {top} of {len(means)}, at most {most} pulls, {end}", found)
 
 
 def _show_far_ends(runs: int) -> None:

@@ -162,7 +162,7 @@ def _show_nulls(quick: bool) -> None:
 
 def play_null(
     means: Floats, top: int, draw: Callable[..., list[Floats]], tolerance: float, seed: int,
-    most: int, delta: float = NULL_DELTA,
+    most: int, delta: float = NULL_DELTA, *, planned_end: bool = False,
 ) -> tuple[bool, bool, bool]:  # fmt: skip
     """Return whether a run is wrong, whether it ever rejects the right set, and is undecided."""
     from fairtrial.delayed._kernels import blocks
@@ -171,7 +171,9 @@ def play_null(
     # ruff: noqa: SLF001  # the kernels of a policy: its own methods take longer than they
     number, generator = means.size, np.random.default_rng([seed, top, 7])
     noise: dict[str, Any] = {"reward_range": (0, 1)} if draw is not normals else {"noise_std": 1.0}
-    policy = BlockBetting(Problem(number, top=top, tolerance=tolerance, **noise), delta)
+    problem = Problem(number, top=top, tolerance=tolerance, **noise)
+    end = {"max_pulls": most, "planned_end": True} if planned_end else {}
+    policy = BlockBetting(problem, delta, **end)
     arrays, state, right = policy._blocks.arrays, policy._blocks.state, np.zeros(number)
     right[np.argsort(-means, kind="stable")[:top]] = 1.0
     pulls, rejected = 0, False

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.top_sets import coins, normals, play_null
 from fairtrial import subpopulations
 from fairtrial.confidence.block_betting.bets import bounded_gain
+from fairtrial.confidence.block_betting.planned_end import no_end
 from fairtrial.core.run import run_policy
 from fairtrial.delayed import (
     BlockBetting,
@@ -68,7 +69,7 @@ def test_ledgers_never_exceed_the_wealth_against_any_set(number, top):
             rules, state = with_open_block(policy, rng.normal(size=number), planned)
             state.plans.earlier[1], state.plans.spread[1] = rng.integers(2, 9, number), 1.0
             shared = state.wealth, state.plans, state.blocks, state.bets
-            block_bets.place_bets(rules, *shared, 1)
+            block_bets.place_bets(rules, state, 1)
             target = frozenset(np.flatnonzero(state.plans.inside[1]).tolist())
             if target != tenure:
                 tenure, order = target, state.plans.place[1].tolist()
@@ -106,7 +107,7 @@ def test_no_bet_on_a_true_null_pays_on_average():
             # The bet is that arm 0 is better, but it is worse by at least the tolerance.
             state.bets.number[1], state.bets.ledger[1, 0] = 1, 2
             moved = rules, state.plans, state.blocks.planned[1], state.bets, 1
-            block_bets.freeze(*moved, 0, 1, 0)
+            block_bets.freeze(*moved, 0, 1, 0, no_end())
             frozen = state.bets.logs[1, 0].copy()
             total = 0.0
             for bits in itertools.product([0.0, 1.0], repeat=5):

@@ -16,9 +16,25 @@ from fairtrial.confidence.block_betting.plan_steps import (
     move_shares,
     weight_in_step,
 )
+from fairtrial.confidence.block_betting.planned_end import (
+    End,
+    end_with,
+    fit_to_end,
+    no_end,
+    pulls_until_end,
+    size_until_end,
+)
 from fairtrial.core.compilation import inlined, kernel, unchecked
 from fairtrial.delayed._kernels.block_state import Floats, Integers, Plans, Rules, State, Wealth
-from fairtrial.delayed._kernels.top_sets import find_places, find_target, is_live, wealth_against
+from fairtrial.delayed._kernels.top_sets import (
+    find_places,
+    find_runner_up,
+    find_target,
+    is_live,
+    ledger_of,
+    replace_rejected,
+    wealth_against,
+)
 
 PRIOR_PULLS = 2.0
 """Weight, in pulls of a fair coin over the range, of the prior that shrinks an arm's variance."""
@@ -47,9 +63,7 @@ def plan_block(
             plans.spread[slot, arm] = squares / (state.counts[arm] + PRIOR_PULLS)
     find_target(state.means, rules.top, inside)
     if rules.tolerance == 0.0 and wealth_against(wealth, inside) == math.inf:
-        # If a rejected set leads again, the bets keep the last target.
-        for arm in range(variances.size):
-            inside[arm] = wealth.target[arm]
+        replace_rejected(wealth, state.means, inside)
     find_places(state.means, inside, plans.place[slot])
     find_positions(inside, plans.position[slot])
     state.forecast[0] = _find_shares(rules, wealth, plans, slot, state.shares)
@@ -57,9 +71,43 @@ def plan_block(
         open_block(state.blocks, assigned)
         return slot
     planned = np.zeros(variances.size)
-    _fill_counts(rules, wealth, plans, slot, state.shares, batch, planned)
+    left = pulls_until_end(rules, state.blocks)
+    _fill_counts(rules, wealth, plans, slot, state.shares, batch, left, planned)
     open_planned_block(state.blocks, planned)
     return slot
+
+
+@inlined
+def bet_on(rules: Rules, plans: Plans, slot: int, j: int, b: int) -> int:
+    """Return the number of the bet against "arm j, outside, is as good as arm b, inside"."""
+    return int(plans.position[slot, j]) * rules.top + int(plans.position[slot, b])
+
+
+@inlined
+def bet_on_target(rules: Rules, plans: Plans) -> int:
+    """Return the number of the bet on the target, which is also the number of pairs."""
+    return rules.top * (plans.inside.shape[1] - rules.top)
+
+
+@kernel
+def end_of(rules: Rules, state: State, slot: int) -> End:
+    """Return what the bets of the newest block know about the planned end."""
+    if rules.max_pulls == math.inf:
+        return no_end()
+    wealth, plans = state.wealth, state.plans
+    inside = plans.inside[slot]
+    lacking = np.empty(bet_on_target(rules, plans) + 1)
+    for j in range(inside.size):
+        for b in range(inside.size):
+            if inside[j] == 0.0 and inside[b] > 0.0:
+                won = ledger_of(rules, wealth, inside, j, b)
+                lacking[bet_on(rules, plans, slot, j, b)] = rules.threshold - won
+    won = wealth_against(wealth, inside)
+    if rules.tolerance > 0.0:
+        best, worst = find_runner_up(plans, slot, rules.top)
+        won = wealth.ledgers[worst, best]
+    lacking[lacking.size - 1] = rules.threshold - won
+    return end_with(rules, state.blocks, slot, lacking)
 
 
 @kernel
@@ -193,9 +241,14 @@ def _fill_counts(
     slot: int,
     shares: Floats,
     batch: float,
+    left: float,
     planned: Floats,
 ) -> None:
-    """Fill the pulls of the block: at least one for every arm of a live pair."""
+    """Fill the pulls of the block: at least one for every arm of a live pair.
+
+    `left`: pulls before a planned end, else infinite. The last block has all of them, and may leave
+    out arms.
+    """
     inside = plans.inside[slot]
     support = 0
     whole = 0.0
@@ -209,6 +262,9 @@ def _fill_counts(
             support += 1
             whole += shares[arm]
     size = batch if batch > 0.0 else max(math.ceil(rules.growth * earlier), rules.touch * support)
+    size = size_until_end(size, left)
     for arm in range(planned.size):
         if planned[arm] > 0.0:
             planned[arm] = max(1.0, round(size * shares[arm] / whole))
+    if left < math.inf:
+        fit_to_end(planned, size, left)

@@ -7,6 +7,7 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.bets import LOST as NO_OUTCOME
 from fairtrial.confidence.block_betting.blocks import (
+    NONE_LEFT,
     Arrays,
     Blocks,
     is_overtaken,
@@ -132,6 +133,8 @@ def run(
         if clock[0].stage == _STARTING:
             while _may_start(finished, heap, clock, limits):
                 arm, serial = next_arm(variances, rules, state, batch)
+                if arm == NONE_LEFT:
+                    break
                 if arm < 0:
                     return NO_ROOM
                 at = enter(environment, queue, clock[0].asked, arm, pulls[arm], True)

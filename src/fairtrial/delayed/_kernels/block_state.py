@@ -19,7 +19,8 @@ class Rules(NamedTuple):
 
     Outcomes are converted to distances from `origin` in units of `unit`, so that larger is better
     and `bounded` outcomes lie in [0, 1]. With a `tolerance`, every pair is tested separately at the
-    `threshold` for all pairs.
+    `threshold` for all pairs. `max_pulls`: the planned end, infinite if there is none. `normal`:
+    whether its bets may assume normal noise.
     """
 
     bounded: bool
@@ -34,6 +35,8 @@ class Rules(NamedTuple):
     kappa: float
     cost: float
     pause: float
+    max_pulls: float
+    normal: bool
 
 
 class Constants(NamedTuple):
@@ -53,7 +56,10 @@ class Wealth(NamedTuple):
 
 
 class Plans(NamedTuple):
-    """The frozen plans of open blocks; each has a bet for every pair of arms outside and inside."""
+    """The frozen plans of open blocks; each has a bet for every pair of arms outside and inside.
+
+    With a planned end, the last bet is on the target itself, as the rival of the best arm outside.
+    """
 
     inside: Annotated[Floats, "slots arms"]  # 1 for an arm of the block's target
     place: Annotated[Floats, "slots arms"]  # see `find_places`

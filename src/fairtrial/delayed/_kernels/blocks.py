@@ -11,6 +11,7 @@ import numpy as np
 from fairtrial.confidence.block_betting.bets import LOST
 from fairtrial.confidence.block_betting.blocks import (
     FIXED,
+    NONE_LEFT,
     OUTSIDE,
     Arrays,
     close_oldest,
@@ -29,6 +30,7 @@ from fairtrial.confidence.block_betting.blocks import (
     tag_of,
     undo_loss,
 )
+from fairtrial.confidence.block_betting.planned_end import pulls_until_end
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
 from fairtrial.core.compilation import inlined, interpreted, kernel
 from fairtrial.delayed._kernels.block_bets import (
@@ -86,7 +88,7 @@ def start(arrays: Arrays) -> None:
 
 @kernel
 def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
-    """Return the next arm and its tag; the arm is -1 if another block needs more room."""
+    """Return the next arm and its tag; the arm is negative as in `next_arm`."""
     (variances, rules), state = opened(arrays)
     arm, serial = next_arm(variances, rules, state, batch)
     return arm, tag_of(serial, serial > 0)
@@ -94,15 +96,21 @@ def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
 
 @kernel(inline="always")
 def next_arm(variances: Floats, rules: Rules, state: State, batch: float) -> tuple[int, int]:
-    """Return an arm and the serial of its block; plan a block when none has pulls left."""
+    """Return an arm and the serial of its block; plan a block when none has pulls left.
+
+    The arm is `NO_ROOM` if another block needs more room, and `NONE_LEFT` at a planned end.
+    """
     arm, serial = next_pull(state.blocks, -1, 1)
+    if arm < 0 and pulls_until_end(rules, state.blocks) <= 0.0:
+        return NONE_LEFT, OUTSIDE
     if arm < 0 and state.counts.min() == 0.0:
         # A plan needs a result of every arm. Until then, extra pulls inform plans but are in no
         # bet.
         arm = _extra_arm(state)
+        state.blocks.pulls[0] += 1
     elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
         slot = plan_block(variances, rules, state, batch, np.empty(0))
-        place_bets(rules, state.wealth, state.plans, state.blocks, state.bets, slot)
+        place_bets(rules, state, slot)
         arm, serial = next_pull(state.blocks, -1, 1)
     if arm >= 0:
         state.pending[arm] += 1.0
@@ -130,7 +138,7 @@ def open_assigned(arrays: Arrays, assigned: Floats) -> None:
     (variances, rules), state = opened(arrays)
     if state.counts.min() > 0.0:
         slot = plan_block(variances, rules, state, 0.0, assigned)
-        place_bets(rules, state.wealth, state.plans, state.blocks, state.bets, slot)
+        place_bets(rules, state, slot)
 
 
 @kernel

@@ -48,6 +48,20 @@ def is_live(wealth: Wealth, inside: Floats, j: int, b: int) -> bool:
     return inside[j] == 0.0 and inside[b] > 0.0 and wealth.ledgers[j, b] < math.inf
 
 
+@kernel
+def find_runner_up(plans: Plans, slot: int, top: int) -> tuple[int, int]:
+    """Return the best arm outside a block's target, and the worst inside, by the estimates."""
+    best = -1
+    worst = -1
+    arms = plans.place.shape[1]
+    for arm in range(arms):
+        if plans.inside[slot, arm] > 0.0 and plans.place[slot, arm] == top - 1:
+            worst = arm
+        elif plans.inside[slot, arm] == 0.0 and plans.place[slot, arm] == arms - top - 1:
+            best = arm
+    return best, worst
+
+
 @inlined
 def is_target(wealth: Wealth, inside: Floats) -> bool:
     """Return whether the ledgers belong to the marked target."""
@@ -161,8 +175,78 @@ def _own_wealth(wealth: Wealth, inside: Floats) -> float:
 
 
 @kernel
+def ledger_of(rules: Rules, wealth: Wealth, inside: Floats, j: int, b: int) -> float:
+    """Return what the ledger of a pair will hold once the marked set is the target."""
+    is_carried = rules.tolerance == 0.0 and wealth.target[0] != NO_TARGET
+    if is_carried and not is_target(wealth, inside):
+        return _least_before(rules.top, wealth, j, b)
+    return wealth.ledgers[j, b]
+
+
+@kernel
 def wealth_against(wealth: Wealth, inside: Floats) -> float:
     """Return the wealth against the marked set."""
     if wealth.target[0] == NO_TARGET:
         return 0.0
     return wealth.own[0] if is_target(wealth, inside) else _own_wealth(wealth, inside)
+
+
+# ----------------------------------------------------------- a target that is rejected
+
+
+@kernel
+def replace_rejected(wealth: Wealth, means: Floats, inside: Floats) -> None:
+    """Mark another target than a rejected set: the last one, or one that differs in two arms."""
+    for arm in range(inside.size):
+        inside[arm] = wealth.target[arm]
+    if wealth.own[0] < math.inf:
+        return
+    joins = -1
+    leaves = -1
+    nearest = -math.inf
+    for j in range(inside.size):
+        for b in range(inside.size):
+            if is_live(wealth, wealth.target, j, b) and means[j] - means[b] > nearest:
+                nearest = means[j] - means[b]
+                joins = j
+                leaves = b
+    if joins >= 0:
+        inside[joins] = 1.0
+        inside[leaves] = 0.0
+
+
+@kernel
+def take_last_set(wealth: Wealth) -> bool:
+    """Make the last set that is left the target, if the target is rejected; return whether it is.
+
+    A pair that is live stands for all sets of which it is the clearest pair. It is one set if no
+    later arm can join it, or none can leave it.
+    """
+    arms = wealth.target.size
+    joins = -1
+    leaves = -1
+    live = 0
+    for j in range(arms):
+        for b in range(arms):
+            if is_live(wealth, wealth.target, j, b):
+                live += 1
+                joins = j
+                leaves = b
+    if live != 1:
+        return False
+    others_join = others_leave = False
+    for arm in range(arms):
+        if wealth.target[arm] > 0.0:
+            others_leave = others_leave or wealth.order[arm] > wealth.order[leaves]
+        else:
+            others_join = others_join or wealth.order[arm] > wealth.order[joins]
+    if others_join and others_leave:
+        return False
+    wealth.own[0] = wealth.ledgers[joins, leaves]
+    wealth.target[joins] = 1.0
+    wealth.target[leaves] = 0.0
+    for j in range(arms):
+        for b in range(arms):
+            if wealth.target[j] == 0.0 and wealth.target[b] > 0.0:
+                wealth.ledgers[j, b] = math.inf
+    return True

@@ -48,6 +48,13 @@ __all__ = ["BlockBetting"]
 
 Floats = NDArray[np.float64]
 
+_GROWTH, _GROWTH_TO_NEAR_END = 0.03, 0.01
+"""Pulls of a block per result so far. Smaller blocks bring more power by a planned end; but every
+block takes time to plan."""
+
+_NEAR_END = 5_000
+"""With a planned end after at most this many pulls, blocks are small."""
+
 _MOST_STDS = 1e10
 _RAREST = 1e4
 """Assumed maximum distance of a simulated outcome from its mean, in standard deviations."""
@@ -137,11 +144,14 @@ class BlockBetting(BlockPolicy):
     problem : Problem
         The problem, with a `reward_range` or a `noise_std`.
     batch : int, optional
-        Number of pulls in a block; by default 3 % of the results so far, and at least two for every
-        undecided arm.
+        Number of pulls in a block; by default 3 % of the results so far (1 % with a planned end
+        after at most 5,000 pulls), and at least two for every undecided arm.
     initial_pulls : int, optional
         First pulls of every arm, without bets; by default 10 with a reward range, and 5 with a
         known noise.
+    planned_end : bool
+        Plan for the end that `max_pulls` states: by then, the power is far higher than without, but
+        pulls after it are not possible. All pulls count, also those without a result.
 
     Raises
     ------
@@ -169,7 +179,7 @@ class BlockBetting(BlockPolicy):
     """
 
     problem: Problem
-    version = 8
+    version = 9
     _compares_units = True
     environments = TimedEnvironment
     state_fields = ("_valued", "_blocks.unneeded", *BlockPolicy.state_fields)
@@ -181,12 +191,14 @@ class BlockBetting(BlockPolicy):
         batch: int | None = None,
         initial_pulls: int | None = None,
         max_pulls: int | None = None,
+        planned_end: bool = False,
         assigned: ArrayLike | None = None,
         randomize: Randomize = True,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         check_instance("problem", problem, Problem)
         super().__init__(problem, delta, max_pulls, seed)
+        self._end_as_planned(planned_end)
         self._answers = BestArms(problem.tolerance)
         self.batch = check_optional_integer("batch", batch, low=1)
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=1)
@@ -196,6 +208,9 @@ class BlockBetting(BlockPolicy):
             )
         self._bounded = problem.reward_range is not None
         self._rules = self._rules_of(problem)
+        # One pull of every arm is the smallest block that bets on all pairs.
+        needed = int(self._rules.initial_pulls + 1) * len(problem.arms)
+        self._require_pulls(needed, "initial pulls, and one more of each arm")
         variances = (problem.scale / abs(self._rules.unit)) ** 2
         constants, _ = CONSTANTS.pack(Constants(variances, self._rules))
         self.randomize = check_randomize(randomize)
@@ -242,11 +257,13 @@ class BlockBetting(BlockPolicy):
             threshold=self._threshold,
             top=problem.top,
             initial_pulls=float(self.initial_pulls or (10 if self._bounded else 5)),
-            growth=0.03,
+            growth=_GROWTH_TO_NEAR_END if 0 < (self._end or 0) <= _NEAR_END else _GROWTH,
             touch=2.0,
             kappa=1.0,
             cost=1.5,
             pause=0.5,
+            max_pulls=float(self._end or math.inf),
+            normal=False,
         )
 
     @property
@@ -264,7 +281,7 @@ class BlockBetting(BlockPolicy):
         return {
             "arms": arms,
             "actions": arms,
-            "bets": max(1, top * (arms - top)),
+            "bets": max(1, top * (arms - top)) + (self._end is not None),
             "points": GRID if self._bounded else 0,
             "tested": 0 if self._bounded else arms,
         }
@@ -345,7 +362,7 @@ class BlockBetting(BlockPolicy):
         problem = self.problem
         limits = block_runs.Limits(
             max_pulls=math.inf if horizon is None else float(horizon),
-            max_results=math.inf if self.max_pulls is None else float(self.max_pulls),
+            max_results=self._most_results,
             failure_value=math.nan if problem.failure_value is None else problem.failure_value,
             has_news=parallel > 1 and self._blocks.has_worst_values,
         )
@@ -361,6 +378,11 @@ class BlockBetting(BlockPolicy):
         self.asked, self.told = int(clock.asked), int(clock.told)
         now, cancelled = float(clock.now), int(clock.cancelled)
         return self._finished_run(environment, flight.pulls, now, cancelled)
+
+    @property
+    def _most_results(self) -> float:
+        # With a planned end, the pulls of the blocks are counted instead.
+        return math.inf if self.max_pulls is None or self._end is not None else self.max_pulls
 
     def _take_news(self, flight: block_runs.Flight) -> None:
         """Do in a compiled run what a live policy does with settled blocks and overdue pulls."""
@@ -487,12 +509,13 @@ class BlockBetting(BlockPolicy):
         return self._difference_by(Spread(problem.scale, problem.reward_range), level)
 
     def _parts(self) -> Parts:
-        """Return which arms are decided; with a tolerance, only pairs are."""
+        """Return the chance of a decision, and which arms are decided, unless only pairs are."""
+        chance: Parts = {"chance_to_decide": self._chance_to_decide()}
         candidates = self._candidates()
         if candidates is None:
-            return {}
+            return chance
         settled = self._answer if self._finished else ()
-        return {
+        return chance | {
             "answers": tuple(
                 AnswerStatus(arm, rejected=arm not in candidates, accepted=arm in settled)
                 for arm in self.problem.arms
