@@ -12,6 +12,7 @@ from fairtrial.server.problems import Refusal
 from fairtrial.server.security.rate import Rate
 from fairtrial.server.settings import Settings
 from fairtrial.study import Tokens
+from tests.messages import raises
 from tests.server.conftest import POLICY, PROBLEM, Caller
 from tests.server.load import Client, in_thread, make_study
 from tests.study.tools import Clock
@@ -373,7 +374,7 @@ def test_guessing_is_slowed_down(service):
 def test_what_is_no_setting_is_refused(arguments):
     from fairtrial.errors import InvalidArgument
 
-    with pytest.raises(InvalidArgument, match=next(iter(arguments))):
+    with raises(InvalidArgument, next(iter(arguments))):
         Settings(**arguments)
 
 
@@ -435,7 +436,7 @@ def test_only_a_proxy_that_is_named_is_believed(tmp_path, trusted, believed):
 
 @pytest.mark.parametrize("root", ["trials", "/trials/", "/a b", "//", '/"', "/é", None, 5])
 def test_a_root_path_that_is_none_is_refused(root):
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         Settings(root_path=root)
     assert error.value.name == "root_path"
 

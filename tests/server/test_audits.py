@@ -16,6 +16,7 @@ from fairtrial.server.readers import Readers
 from fairtrial.study import Study
 from fairtrial.study.long_reads import LongRead, interruptible, keep_going
 from fairtrial.study.memory import MemoryStore
+from tests.messages import raises
 from tests.server.conftest import POLICY, PROBLEM
 from tests.server.load import PATIENCE, free_port, make_study, make_token
 from tests.server.toys import OWN
@@ -120,7 +121,7 @@ def test_at_its_end_a_service_begins_no_more_long_reads():
 
     async def scene():
         readers.end()
-        with pytest.raises(ServiceBusy):
+        with raises(ServiceBusy):
             await readers.run_long("trial", lambda study: study.name, "somebody")
         # Whoever waited for news is still answered.
         assert await readers.run("trial", lambda study: study.name, "somebody") == "trial"
@@ -143,7 +144,7 @@ def test_every_read_of_a_long_log_can_be_abandoned(tmp_path, kind):
         ):
             long_read = LongRead()
             long_read.is_abandoned = True
-            with interruptible(long_read), pytest.raises(StorageBusy):
+            with interruptible(long_read), raises(StorageBusy):
                 read()
         # The study is as good as before.
         assert study.verify().ok

@@ -17,6 +17,7 @@ from fairtrial.server.security.connections import TimeLimitedProtocol
 from fairtrial.study import Study
 from fairtrial.study.export import LogText
 from fairtrial.study.sqlite import SQLiteStore
+from tests.messages import raises
 from tests.server.load import Client, in_thread, make_study, make_token
 from tests.server.toys import OWN
 
@@ -279,7 +280,7 @@ ENOUGH = 4.0
 def test_a_name_that_comes_twice_among_very_many_is_found_at_once():
     names = ",".join(f'"{number}":1' for number in range(100_000))
     begin = time.process_time()
-    with pytest.raises(Refusal, match="twice"):
+    with raises(Refusal, status=400):
         parse_json(f'{{{names},"99999":1}}'.encode())
     assert time.process_time() - begin < ENOUGH
 

@@ -4,6 +4,7 @@ import pytest
 
 from fairtrial.errors import UnknownPull
 from tests.client.served import served
+from tests.messages import raises
 
 UNIT = "anna.smith@example.org"
 
@@ -52,7 +53,7 @@ def test_what_cannot_be_asked_for_a_unit_is_refused(service, more):
 def test_a_client_has_the_same_methods_as_a_local_study(service):
     with served(service.store) as site, site.connect("web", "run") as connection:
         study = connection.study("trial")
-        with pytest.raises(UnknownPull):
+        with raises(UnknownPull):
             study.pull_of(unit=UNIT)
         pull = study.ask(unit=UNIT)
         assert study.ask(unit=UNIT).id == study.pull_of(unit=UNIT).id == pull.id

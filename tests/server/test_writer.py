@@ -11,6 +11,7 @@ from fairtrial.server.writer import MOST_IN_COMMIT, StudyWriter
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
 from fairtrial.study.sqlite import SQLiteStore
+from tests.messages import raises
 from tests.study.tools import Fault
 from tests.study.toys import OWN, Serving, ToyProblem
 
@@ -86,7 +87,7 @@ def test_a_full_queue_takes_no_more_and_says_so(store):
         waiting = [asyncio.ensure_future(writer.run(name, ask)) for name in "aabb"]
         await asyncio.sleep(0)
         assert not writer.accepts
-        with pytest.raises(ServiceBusy, match="4 writes wait"):
+        with raises(ServiceBusy):
             await writer.run_on_store(lambda store: None)
         gate.is_open.set()
         await first
@@ -106,7 +107,7 @@ def test_one_study_fills_half_of_the_queue_and_no_more(store):
         first = await held_up(writer, gate)
         waiting = [asyncio.ensure_future(writer.run(name, ask)) for name in "aa"]
         await asyncio.sleep(0)
-        with pytest.raises(ServiceBusy):
+        with raises(ServiceBusy):
             await writer.run("a", ask)
         waiting.append(asyncio.ensure_future(writer.run("b", ask)))
         await asyncio.sleep(0)
@@ -167,7 +168,7 @@ def test_closing_writes_what_waits_and_takes_no_more(store):
         closing = asyncio.ensure_future(asyncio.to_thread(writer.close))
         while writer.accepts:
             await asyncio.sleep(0.001)
-        with pytest.raises(ServiceBusy, match="shutting down"):
+        with raises(ServiceBusy):
             await writer.run("a", ask)
         gate.is_open.set()
         pulls = await asyncio.gather(first, *waiting)

@@ -8,6 +8,7 @@ import pytest
 
 from fairtrial.errors import CorruptLog, InvalidArgument
 from fairtrial.study import Study, Verification, audit
+from tests.messages import raises
 from tests.study.tools import chain, connect
 from tests.study.toys import OWN, Averaging, Racing, RecordProblem, Serving, ToyProblem
 
@@ -121,7 +122,7 @@ def test_a_shortened_log_is_found(study, path):
 @pytest.mark.parametrize(("last", "checked"), [(1, 1), (7, 7), (18, 18), (19, 19), (1_000, 19)])
 def test_the_hashes_of_the_last_events_can_be_checked_alone(study, last, checked):
     assert study.verify_last(last) == Verification(True, checked, None, skipped=19 - checked)
-    with pytest.raises(InvalidArgument, match="events must be"):
+    with raises(InvalidArgument, "events"):
         study.verify_last(0)
 
 
@@ -162,7 +163,7 @@ def test_a_forged_chain_is_found_by_replay(study, path):
     found = reopened(path).verify()
     assert not found.ok
     assert found.first_difference.startswith("event 7: the log says pull 2")
-    with pytest.raises(CorruptLog, match="event 7"):
+    with raises(CorruptLog):
         reopened(path).recommend()
 
 
@@ -181,7 +182,7 @@ def test_a_forged_chain_of_nonsense_is_found(study, path, change):
 
 def test_a_changed_specification_does_not_open(study, path):
     tamper(path, "UPDATE study SET spec_json = replace(spec_json, '\"slots\":4', '\"slots\":5')")
-    with pytest.raises(CorruptLog, match="not the one that it was created with"):
+    with raises(CorruptLog):
         reopened(path)
 
 

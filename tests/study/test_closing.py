@@ -12,6 +12,7 @@ from fairtrial.errors import (
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests.messages import raises
 
 ARMS, GROUPS = ["a", "b", "c"], ["young", "old"]
 PROBLEM = Problem(ARMS, GROUPS, reward_range=(0, 1), floors=None)
@@ -102,7 +103,7 @@ def test_a_closing_survives_snapshots_and_an_export(study, tmp_path):
     with Study.open(study._store, "trial") as again:
         path = again.export(tmp_path / "log.jsonl")
         head = again.head_hash
-        with pytest.raises(InvalidArgument):
+        with raises(InvalidArgument):
             again.ask(group="old")
     moved = Study.import_log(path, storage=MemoryStore())
     assert moved.head_hash == head
@@ -114,7 +115,7 @@ def test_a_closed_group_is_refused_and_every_request_names_another(study):
     study.close_group("old", "contraindicated", actor="safety board")
     before = study.head_hash
     for context in ({"group": "old"}, {}):
-        with pytest.raises(InvalidArgument) as caught:
+        with raises(InvalidArgument) as caught:
             study.ask(**context)
         assert caught.value.name == "group"
         # Whoever recruits sees this, and the reason could reveal results.
@@ -175,7 +176,7 @@ def refused(study):
 def test_what_cannot_be_closed_is_refused_and_changes_nothing(study):
     before = study.head_hash
     for attempt, error, name in refused(study):
-        with pytest.raises(error) as caught:
+        with raises(error) as caught:
             attempt()
         assert caught.value.name == name
     assert study.head_hash == before
@@ -183,19 +184,19 @@ def test_what_cannot_be_closed_is_refused_and_changes_nothing(study):
 
 def test_the_last_open_arm_and_group_stay_open(study):
     study.close_group("old", "harm")
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         study.close_group("young", "harm")
     study.close_arm("a", "harm")
     study.close_arm("b", "harm")
     # The only arm that is left is the answer: nothing can be closed any more.
     assert (study.status, study.recommend().arm) == ("decided", "c")
-    with pytest.raises(ExperimentFinished):
+    with raises(ExperimentFinished):
         study.close_arm("c", "harm")
 
 
 def test_a_control_that_limits_refer_to_stays_open():
     study = made(MemoryStore(), PROBLEM.clone(control="a", margin=0.1))
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         study.close_arm("a", "harm")
     assert caught.value.name == "arm"
 
@@ -203,7 +204,7 @@ def test_a_control_that_limits_refer_to_stays_open():
 @pytest.mark.parametrize("known", [{"reward_range": None, "noise_std": 1.0}])
 def test_without_worst_values_an_arm_cannot_be_closed(known):
     study = made(MemoryStore(), PROBLEM.clone(**known))
-    with pytest.raises(NotSupported):
+    with raises(NotSupported):
         study.close_arm("c", "harm")
 
 
@@ -211,7 +212,7 @@ def test_other_policies_refuse_to_close_an_arm():
     problem = linear.Problem([[1.0, 0.0], [0.0, 1.0]], noise_std=1.0)
     policy = linear.BlockBetting(problem)
     study = Study.create(problem, policy, storage="memory://", name="trial")
-    with pytest.raises(NotSupported):
+    with raises(NotSupported):
         study.close_arm(problem.answer_labels[0], "harm")
 
 
@@ -224,7 +225,7 @@ def test_a_log_in_which_a_closed_arm_is_pulled_does_not_verify(study):
     fresh = study.session.build()
     from fairtrial.study.replica import Replica
 
-    with pytest.raises(CorruptLog):
+    with raises(CorruptLog):
         Replica(fresh).replay(record.step for record in without)
 
 

@@ -9,6 +9,7 @@ from fairtrial.errors import CorruptLog, InvalidArgument, StudyExists
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests.messages import raises
 
 PROBLEM = Problem(["a", "b"], ["young", "old"], reward_range=(0, 1))
 POLICY = BlockBetting(PROBLEM, delta=0.05)
@@ -38,7 +39,7 @@ def requests(study):
 def test_a_request_without_a_group_is_refused_and_changes_nothing(strict):
     for request in requests(strict):
         before = strict.head_hash
-        with pytest.raises(InvalidArgument) as caught:
+        with raises(InvalidArgument) as caught:
             request()
         assert caught.value.name == "group"
         assert "young" in caught.value.accepted
@@ -55,9 +56,9 @@ def test_by_default_the_study_chooses_the_group(store):
 
 def test_the_rule_belongs_to_the_specification(strict, store):
     again = Study.open(store, "trial")
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         again.ask()
-    with pytest.raises(StudyExists, match=r"conduct\.require_group"):
+    with raises(StudyExists):
         made(store, exist_ok=True)
     assert made(store, exist_ok=True, require_group=True).name == "trial"
 
@@ -67,7 +68,7 @@ def test_the_rule_goes_with_an_exported_log(strict, tmp_path):
     path = strict.export(tmp_path / "log.jsonl")
     moved = Study.import_log(path, storage=MemoryStore())
     assert moved.head_hash == strict.head_hash
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         moved.ask()
 
 
@@ -78,7 +79,7 @@ def test_a_log_with_an_unknown_rule_is_not_imported(strict, tmp_path, conduct):
     changed = json.loads(header)
     changed["specification"]["conduct"] = conduct
     path.write_text("\n".join([json.dumps(changed), *rest]) + "\n")
-    with pytest.raises((InvalidArgument, CorruptLog)):
+    with raises((InvalidArgument, CorruptLog)):
         Study.import_log(path, storage=MemoryStore())
 
 
@@ -88,7 +89,7 @@ def test_a_specification_without_rules_has_the_hash_that_it_had_before_there_wer
 
 def test_a_group_cannot_be_required_where_there_are_none():
     problem = linear.Problem([[1.0, 0.0], [0.0, 1.0]], noise_std=1.0)
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         Study.create(
             *(problem, linear.BlockBetting(problem)),
             storage="memory://",

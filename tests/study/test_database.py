@@ -10,6 +10,7 @@ import pytest
 from fairtrial.errors import CorruptLog, StorageBusy, StorageError
 from fairtrial.study import Study, accept_loss, machine
 from fairtrial.study.sqlite import SQLiteStore
+from tests.messages import raises
 from tests.study.tools import connect
 from tests.study.toys import OWN, Serving, ToyProblem
 
@@ -111,7 +112,7 @@ def test_a_removed_file_is_not_made_again_in_silence(path):
     with make(path) as study:
         run(study, 1)
     path.unlink()
-    with pytest.raises(CorruptLog, match="a study is missing, but event 2 was acknowledged"):
+    with raises(CorruptLog):
         make(path)
 
 
@@ -122,7 +123,7 @@ def test_an_older_copy_is_not_taken_for_the_study(path):
     with reopened(path) as study:
         run(study, 2)
     path.with_name("old").replace(path)
-    with pytest.raises(CorruptLog, match="ends with 4, but event 8 was acknowledged"):
+    with raises(CorruptLog):
         reopened(path)
 
 
@@ -136,7 +137,7 @@ def test_another_log_of_the_same_length_can_be_audited_but_not_continued(path):
         assert study.policy.told == 2
         found = study.verify()
         assert "is not the one that was acknowledged" in found.first_difference
-        with pytest.raises(CorruptLog, match="nothing more is written to it"):
+        with raises(CorruptLog):
             study.ask()
 
 
@@ -144,7 +145,7 @@ def test_a_loss_can_be_accepted(running, tmp_path):
     path, hashes = copied(running, tmp_path)
     log = beside(path, "wal")
     log.write_bytes(log.read_bytes()[:-30_000])
-    with pytest.raises(CorruptLog):
+    with raises(CorruptLog):
         reopened(path)
     [(name, lost, left)] = accept_loss(path)
     assert (name, lost) == ("toy", 300)
@@ -159,7 +160,7 @@ def test_the_loss_of_a_whole_study_can_be_accepted(path):
     with make(path) as study:
         run(study, 1)
     path.write_bytes(b"")
-    with pytest.raises(CorruptLog, match="a study is missing"):
+    with raises(CorruptLog):
         make(path)
     assert accept_loss(path) == [("", 2, 0)]
     assert accept_loss(path) == []
@@ -199,7 +200,7 @@ def test_a_log_that_vanishes_under_an_open_study_is_noticed(path, what):
     log.unlink()
     if what == "replaced":
         log.write_bytes(content)
-    with pytest.raises(StorageError, match="wal was removed or replaced while it was open"):
+    with raises(StorageError):
         study.ask()
 
 
@@ -259,7 +260,7 @@ def test_a_second_machine_is_told_from_a_second_process(path, monkeypatch):
     machine.boot.cache_clear()
     there = reopened(path)
     run(there, 1)
-    with pytest.raises(StorageError, match="written by another machine"):
+    with raises(StorageError):
         here.ask()
     monkeypatch.undo()
     machine.boot.cache_clear()

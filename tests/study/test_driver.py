@@ -23,6 +23,7 @@ from fairtrial.errors import (
     StorageError,
 )
 from fairtrial.study import StopPull, Study, run_study
+from tests.messages import raises
 from tests.study.tools import PATIENCE, wait_until
 from tests.study.toys import (
     Averaging,
@@ -243,7 +244,7 @@ def test_work_that_goes_on_when_all_is_over_is_told_to_stop(make_study):
         while not report.should_stop():
             time.sleep(0.005)
         ends.append(report.pull.number)
-        with pytest.raises(StopPull):
+        with raises(StopPull):
             report(1.0)
         return 1.0
 
@@ -284,7 +285,7 @@ def test_work_that_fails_is_a_pull_that_fails(make_study, threads, what, reason)
 
 def test_too_many_failures_in_a_row_end_the_session_and_say_why(make_study, threads):
     study = make_study(Racing)
-    with pytest.raises(SourceError, match="4 pulls in a row failed") as caught:
+    with raises(SourceError) as caught:
         run_study(study, Bad(ValueError("spilt")), threads, max_failures=3)
     assert "failed: ValueError: spilt" in str(caught.value)
     assert "Traceback" in str(caught.value)
@@ -305,7 +306,7 @@ def test_what_is_in_flight_is_waited_for_before_a_session_ends_badly(make_study,
         time.sleep(0.05)
         return 0.25
 
-    with pytest.raises(SourceError, match=r"^StudyPull\(number=1, .* failed: V"):
+    with raises(SourceError):
         run_study(study, one_fails, threads, parallel=3, max_failures=0)
     assert (study.policy.told, study.outstanding()) == (2, [])
 
@@ -318,7 +319,7 @@ def test_a_source_that_has_dried_up_ends_the_session_and_its_pull_stays_open(mak
             raise SourceError("no more cells in the fridge")
         return 0.5
 
-    with pytest.raises(SourceError, match=r"^no more cells in the fridge$"):
+    with raises(SourceError):
         run_study(study, dry, threads)
     assert [pull.number for pull in study.outstanding()] == [2]
     run_study(study, plain, threads, pulls=1)
@@ -328,7 +329,7 @@ def test_a_source_that_has_dried_up_ends_the_session_and_its_pull_stays_open(mak
 
 def test_readings_where_the_policy_takes_none_end_the_session_at_once(make_study, threads):
     study = make_study(Elimination)
-    with pytest.raises(SourceError, match="Elimination takes no partial readings"):
+    with raises(SourceError):
         run_study(study, measure, threads)
     assert kinds(study) == {"ask": 1}
 
@@ -416,7 +417,7 @@ def test_workers_that_never_come_back_end_the_session_and_what_waits_for_them_st
         return 9.0
 
     try:
-        with pytest.raises(SourceError, match="no worker is free: all are busy with pulls past"):
+        with raises(SourceError):
             run_study(study, hanging, threads, parallel=3, deadline=0.2, max_failures=99)
     finally:
         go.set()
@@ -444,7 +445,7 @@ def test_an_executor_that_takes_no_work_is_reported(make_study):
     study = make_study(Racing)
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
-    with pytest.raises(SourceError, match="accepts no work: cannot schedule new futures"):
+    with raises(SourceError):
         run_study(study, plain, pool)
     assert study.verify().ok
 
@@ -489,7 +490,7 @@ def test_runners_that_cannot_know_of_each_other_do_not_run(path, threads):
     with Study.create(problem, policy, storage=path, name="race", seed=1) as study:
         digest = hashlib.sha256(b"race").hexdigest()[:8]
         path.with_name(f"{path.name}-{digest}.running").mkdir()
-        with pytest.raises(StorageError, match="cannot be opened"):
+        with raises(StorageError):
             run_study(study, plain, threads)
         assert list(study.events()) == []
 
@@ -557,27 +558,27 @@ class Nothing(Racing):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name"),
     [
-        ({"parallel": 0}, "parallel must be"),
-        ({"parallel": 2.5}, "parallel must be"),
-        ({"executor": None}, "executor must be a concurrent.futures.Executor"),
-        ({"executor": list}, "executor must be a concurrent.futures.Executor"),
-        ({"function": "measure"}, "function must be callable"),
-        ({"deadline": 0}, "deadline must be"),
-        ({"deadline": float("nan")}, "deadline must be"),
-        ({"pulls": 0}, "pulls must be"),
-        ({"max_failures": -1}, "max_failures must be"),
-        ({"study": None}, "study must be a fairtrial.study.Study"),
-        ({"watch": 3}, "watch must be callable"),
-        ({"host": 7}, "host must be"),
+        ({"parallel": 0}, "parallel"),
+        ({"parallel": 2.5}, "parallel"),
+        ({"executor": None}, "executor"),
+        ({"executor": list}, "executor"),
+        ({"function": "measure"}, "function"),
+        ({"deadline": 0}, "deadline"),
+        ({"deadline": float("nan")}, "deadline"),
+        ({"pulls": 0}, "pulls"),
+        ({"max_failures": -1}, "max_failures"),
+        ({"study": None}, "study"),
+        ({"watch": 3}, "watch"),
+        ({"host": 7}, "host"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_bad_arguments_are_refused_and_change_nothing(make_study, threads, changes, message):
+def test_bad_arguments_are_refused_and_change_nothing(make_study, threads, changes, name):
     study = make_study(Racing)
     arguments = {"study": study, "function": plain, "executor": threads, **changes}
-    with pytest.raises(InvalidArgument, match=message):
+    with raises(InvalidArgument, name):
         run_study(**arguments)
     assert list(study.events()) == []
 
@@ -586,14 +587,14 @@ def test_a_study_that_has_stopped_is_not_driven(make_study, threads):
     study = make_study(Racing, budget=2)
     run_study(study, plain, threads)
     before = study.head_hash
-    with pytest.raises(ExperimentFinished, match="'toy' has stopped and issues no more pulls"):
+    with raises(ExperimentFinished):
         run_study(study, plain, threads)
     assert study.head_hash == before
 
 
 def test_a_policy_that_never_stops_needs_a_number_of_pulls(make_study, threads):
     study = make_study(Serving)
-    with pytest.raises(InvalidArgument, match="pulls is needed: Serving never stops by itself"):
+    with raises(InvalidArgument, "pulls"):
         run_study(study, plain, threads)
     assert run_study(study, plain, threads, pulls=5).status == "running"
     assert study.policy.told == 5
@@ -602,5 +603,5 @@ def test_a_policy_that_never_stops_needs_a_number_of_pulls(make_study, threads):
 def test_a_policy_that_gives_nothing_is_not_waited_for(store, threads):
     problem = ToyProblem()
     study = Study.create(problem, Nothing(problem), storage=store, name="toy", seed=1)
-    with pytest.raises(NothingToAsk, match="gives no pull, and none is in flight"):
+    with raises(NothingToAsk):
         run_study(study, plain, threads)

@@ -19,6 +19,7 @@ from fairtrial.errors import SourceError
 from fairtrial.study import Study, postgresql, run_study
 from fairtrial.study.runners import joined
 from fairtrial.study.worker_server import Unreachable, WorkerServer
+from tests.messages import raises
 from tests.study.test_driver import kinds, most_in_flight, reasons
 from tests.study.tools import PATIENCE, end_sessions_of, wait_until
 from tests.study.toys import OWN, Racing, ToyProblem
@@ -82,9 +83,8 @@ def test_a_killed_worker_is_a_lost_pull_and_the_study_goes_on_in_a_new_pool(race
 
 
 def test_a_pool_of_the_callers_that_breaks_ends_the_session_with_a_clear_error(race, tmp_path):
-    with pool() as processes, pytest.raises(SourceError, match="the executor broke: ") as caught:
+    with pool() as processes, raises(SourceError):
         run_study(race, DieAt(tmp_path, [3]), processes, parallel=2)
-    assert "Pass a callable that makes one" in str(caught.value)
     assert "lost" in reasons(race)
     assert len(race.outstanding()) <= 1, "only what no worker had begun stays open"
     with pool() as processes:
@@ -94,7 +94,7 @@ def test_a_pool_of_the_callers_that_breaks_ends_the_session_with_a_clear_error(r
 
 
 def test_workers_that_always_die_end_the_session(race, tmp_path):
-    with pytest.raises(SourceError, match="3 pulls in a row failed"):
+    with raises(SourceError):
         run_study(race, DieAt(tmp_path, range(1000)), new_pool, max_failures=2)
     assert reasons(race) == ["lost"] * 3
 
@@ -134,13 +134,13 @@ def test_work_in_a_process_is_told_to_stop_when_the_answer_is_there(race, tmp_pa
 
 
 def test_an_exception_that_cannot_travel_is_told_in_words(race):
-    with pool(1) as processes, pytest.raises(SourceError, match="Awkward: this and that"):
+    with pool(1) as processes, raises(SourceError):
         run_study(race, awkward, processes, max_failures=0)
     assert reasons(race) == ["error"]
 
 
 def test_a_refused_reading_is_raised_in_the_process_that_gave_it(race):
-    with pool(1) as processes, pytest.raises(SourceError, match="reading must be finite"):
+    with pool(1) as processes, raises(SourceError):
         run_study(race, refused_reading, processes, max_failures=0)
     assert kinds(race) == {"ask": 1, "fail": 1}
 
@@ -148,16 +148,15 @@ def test_a_refused_reading_is_raised_in_the_process_that_gave_it(race):
 def test_a_function_that_cannot_travel_loses_no_pull(race):
     with (
         pool(1) as processes,
-        pytest.raises(SourceError, match=r"(?i)pickle|local object") as caught,
+        raises(SourceError),
     ):
         run_study(race, lambda arm, report: 0.0, processes, max_failures=2)
-    assert "3 pulls in a row failed" in str(caught.value)
     assert kinds(race) == {"ask": 1}
     assert run_study(race, measure, new_pool).arm == ("c",)
 
 
 def test_a_result_that_cannot_travel_is_lost(race):
-    with pool(1) as processes, pytest.raises(SourceError, match="cannot pickle"):
+    with pool(1) as processes, raises(SourceError):
         run_study(race, unpackable_result, processes, max_failures=0)
     assert reasons(race) == ["lost"]
 
@@ -347,7 +346,7 @@ def test_a_closed_server_is_closed_for_all_although_forked_workers_hold_its_sock
     as_a_fork_would = os.dup(server._listener._socket.fileno())
     try:
         server.close()
-        with pytest.raises(Unreachable):
+        with raises(Unreachable):
             channel.ask({"kind": "begin"})
     finally:
         os.close(as_a_fork_would)
@@ -355,6 +354,6 @@ def test_a_closed_server_is_closed_for_all_although_forked_workers_hold_its_sock
 
 def test_workers_that_do_not_reach_the_driver_are_reported(race, monkeypatch):
     monkeypatch.setattr(WorkerServer, "address", lambda server: ("127.0.0.1", 1))
-    with pool(1) as processes, pytest.raises(SourceError, match="pass the address of the driver"):
+    with pool(1) as processes, raises(SourceError):
         run_study(race, plain, processes)
     assert kinds(race) == {"ask": 1}

@@ -18,6 +18,7 @@ import pytest
 from fairtrial.errors import StorageBusy, StorageError, StorageFull
 from fairtrial.study import Study, list_studies
 from fairtrial.study.sqlite import SQLiteStore
+from tests.messages import raises
 from tests.study.tools import FailingStore, Fault, as_ordinary_user, connect, replayed, same_state
 from tests.study.toys import OWN, Racing, Serving, ToyProblem
 
@@ -110,7 +111,7 @@ def test_a_policy_whose_state_cannot_be_had_still_lets_go_of_the_storage(path, m
     monkeypatch.setattr(Serving, "get_state", broken)
     with pytest.raises(ZeroDivisionError):
         study.close()
-    with pytest.raises(StorageError, match="closed database"):
+    with raises(StorageError):
         study._store.studies()
 
 
@@ -143,7 +144,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost(path):
             study.tell(pull, 0.5)
             told.append(pull.id)
 
-    with pytest.raises(StorageFull, match="disk is full; nothing of this call was kept"):
+    with raises(StorageFull):
         run()
     assert told
     assert [event.pull_id for event in study.events() if event.kind == "tell"] == told
@@ -184,7 +185,7 @@ def test_on_a_full_disk_writes_are_refused_reads_go_on_and_writes_too_once_there
                 told += 1
 
         for attempt in (go_on, study.ask, lambda: make(small_disk / "other.db")):
-            with pytest.raises(StorageFull):
+            with raises(StorageFull):
                 attempt()
         assert reopened(path).policy.told == study.policy.told == told
     (small_disk / "rest").unlink()
@@ -242,7 +243,7 @@ def test_a_read_only_folder_is_named(open_folder):
 
     @as_ordinary_user
     def check():
-        with pytest.raises(StorageError, match="folder readable and writable"):
+        with raises(StorageError):
             make(open_folder / "new.db")
 
 
@@ -260,7 +261,7 @@ def test_a_finished_study_can_be_read_where_nothing_can_be_written(open_folder):
             assert study.verify().ok
             assert study.outstanding() == [pull]
             for write in (study.ask, lambda: study.tell(pull, 1.0)):
-                with pytest.raises(StorageError, match="read-only"):
+                with raises(StorageError):
                     write()
             assert same_state(study.policy, replayed(study))
 
@@ -292,7 +293,7 @@ def test_a_file_that_may_not_be_read_is_named(open_folder):
 
     @as_ordinary_user
     def check():
-        with pytest.raises(StorageError, match=r"trial\.db"):
+        with raises(StorageError):
             reopened(path)
 
 
@@ -307,7 +308,7 @@ def test_a_read_only_file_in_a_writable_folder_can_be_read(open_folder):
     def check():
         with reopened(path) as study:
             assert study.policy.asked == 1
-            with pytest.raises(StorageError, match="read-only"):
+            with raises(StorageError):
                 study.ask()
 
 
@@ -345,7 +346,7 @@ def test_a_storage_that_another_process_holds_is_busy(path):
     study = make(SQLiteStore(path, busy_timeout=0.2))
     other = connect(path)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StorageBusy, match=r"locked by another process for 0\.2 s"):
+    with raises(StorageBusy):
         study.ask()
     other.execute("ROLLBACK")
     study.ask()
@@ -357,8 +358,9 @@ def test_whoever_decides_keeps_other_writers_out_from_the_beginning(path):
     one, two = SQLiteStore(path), SQLiteStore(path, busy_timeout=0.1)
 
     def deciding():
-        with pytest.raises(StorageBusy, match=f"process {os.getpid()} on "):
+        with raises(StorageBusy) as caught:
             two.transact(lambda: None)
+        assert f"process {os.getpid()} on " in str(caught.value)
 
     one.transact(deciding)
     assert two.transact(lambda: two.read_study(1)).head_seq == 0
@@ -460,14 +462,14 @@ def test_a_file_that_vanishes_under_an_open_study_is_noticed(path, what):
         copy = path.with_name("copy.db")
         shutil.copy(path, copy)
         copy.replace(path)
-    with pytest.raises(StorageError, match="removed or replaced while it was open"):
+    with raises(StorageError):
         study.ask()
 
 
 @pytest.mark.parametrize("content", [b"not a database at all, but long enough", b"x" * 5000])
 def test_a_file_that_is_no_database_is_named(path, content):
     path.write_bytes(content)
-    with pytest.raises(StorageError, match="not an SQLite database"):
+    with raises(StorageError):
         make(path)
     assert path.read_bytes() == content
 
@@ -477,7 +479,7 @@ def test_the_database_of_another_program_is_left_alone(path):
     connection.execute("CREATE TABLE theirs (x)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StorageError, match="database of another program"):
+    with raises(StorageError):
         make(path)
     assert path.read_bytes() == before
 
@@ -495,7 +497,7 @@ def test_damaged_pages_are_named(path):
     content = bytearray(path.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)
     path.write_bytes(content)
-    with pytest.raises(StorageError, match="damaged"):
+    with raises(StorageError):
         reopened(path).verify()
 
 
@@ -504,7 +506,7 @@ def test_a_text_that_is_no_unicode_is_named(path):
     pull = study.ask()
     connect(path).execute("UPDATE pull SET worker = CAST(x'ff' AS TEXT)")
     # A client that has just written a pull need not read it.
-    with pytest.raises(StorageError):
+    with raises(StorageError):
         reopened(path).tell(pull.id, 1.0)
 
 
@@ -514,7 +516,7 @@ def test_durability_sets_what_sqlite_waits_for(path):
         assert store._connection.execute("PRAGMA synchronous").fetchone()[0] == level
         assert store._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         store.close()
-    with pytest.raises(ValueError, match="durability must be one of 'full', 'process'"):
+    with raises(ValueError, "durability"):
         SQLiteStore(path, "none")
 
 

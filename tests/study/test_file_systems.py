@@ -7,6 +7,7 @@ import pytest
 from fairtrial.errors import StorageError
 from fairtrial.study import Study, file_systems
 from fairtrial.study.file_systems import OVERRIDE, file_system, require_local
+from tests.messages import raises
 from tests.study.toys import Serving, ToyProblem
 
 MOUNTS = """\
@@ -60,10 +61,10 @@ def test_the_mount_that_holds_a_path_is_found(mounts, path, kind):
 )
 def test_what_is_not_known_to_be_local_is_refused_unless_told_otherwise(mounts, monkeypatch, path):
     kind = file_system(Path(path))
-    with pytest.raises(StorageError, match=f"{kind!r}.*locks.*{OVERRIDE}={kind}"):
+    with raises(StorageError):
         require_local(Path(path))
     monkeypatch.setenv(OVERRIDE, "other")
-    with pytest.raises(StorageError):
+    with raises(StorageError):
         require_local(Path(path))
     monkeypatch.setenv(OVERRIDE, f"other, {kind}")
     require_local(Path(path))
@@ -71,7 +72,7 @@ def test_what_is_not_known_to_be_local_is_refused_unless_told_otherwise(mounts, 
 
 def test_nothing_is_taken_for_local_where_the_system_does_not_say(tmp_path, monkeypatch):
     monkeypatch.setattr(file_systems, "_MOUNTS", tmp_path / "none")
-    with pytest.raises(StorageError, match=r"'unknown'"):
+    with raises(StorageError):
         require_local(tmp_path / "trial.db")
 
 
@@ -80,7 +81,7 @@ def test_a_study_is_not_made_on_a_network_drive(tmp_path, monkeypatch):
     listed.write_text(f"server:/x {tmp_path.resolve()} nfs rw 0 0\n")
     monkeypatch.setattr(file_systems, "_MOUNTS", listed)
     problem = ToyProblem()
-    with pytest.raises(StorageError, match="'nfs'"):
+    with raises(StorageError):
         Study.create(problem, Serving(problem), storage=tmp_path / "trial.db", name="a")
     assert not (tmp_path / "trial.db").exists()
 
@@ -91,5 +92,5 @@ def test_what_other_systems_print_is_read(monkeypatch):
     assert file_system(Path("/System/Volumes/Data/trial.db")) == "apfs"
     assert file_system(Path("/Volumes/my share/trial.db")) == "smbfs"
     require_local(Path("/trial.db"))
-    with pytest.raises(StorageError, match="smbfs"):
+    with raises(StorageError):
         require_local(Path("/Volumes/my share/trial.db"))

@@ -11,6 +11,7 @@ from fairtrial.errors import CorruptLog, FairtrialError, InvalidArgument, Storag
 from fairtrial.study import Study
 from fairtrial.study.arguments import MOST_AT_ONCE
 from fairtrial.study.sqlite import SQLiteStore
+from tests.messages import raises
 from tests.study.toys import OWN, Elimination, GroupProblem, Serving, ToyProblem
 
 
@@ -29,48 +30,48 @@ def nested(depth):
 
 
 def test_more_pulls_than_others_should_wait_for_are_refused_and_none_is_issued(study):
-    with pytest.raises(InvalidArgument, match="n must be at most 10,000 in one call"):
+    with raises(InvalidArgument, "n"):
         study.ask(MOST_AT_ONCE + 1)
-    with pytest.raises(InvalidArgument, match=r"outcomes must be at most 10,000 in one call"):
+    with raises(InvalidArgument, "outcomes"):
         study.tell_many([("x", 1.0)] * (MOST_AT_ONCE + 1))
     assert study.policy.asked == 0
 
 
 @pytest.mark.parametrize("depth", [40, 5_000, 100_000])
 def test_contexts_and_details_that_are_too_deep_are_refused(study, depth):
-    with pytest.raises(InvalidArgument, match="context must"):
+    with raises(InvalidArgument, "context"):
         study.ask(place=nested(depth))
-    with pytest.raises(FairtrialError):
+    with raises(FairtrialError):
         study.report(study.ask(), 1.0, place=nested(depth))
     assert study.verify().ok
 
 
 def test_texts_that_are_too_long_are_refused(study):
-    with pytest.raises(InvalidArgument, match="context must have at most 1,000,000 characters"):
+    with raises(InvalidArgument, "context"):
         study.ask(place="x" * 10_000_000)
     pull = study.ask()
-    with pytest.raises(InvalidArgument, match="reason must be a text of at most 10,000 characters"):
+    with raises(InvalidArgument, "reason"):
         study.cancel(pull, "x" * 10_000_000)
     for name in ("worker", "request_id"):
-        with pytest.raises(InvalidArgument, match=f"{name} must be a text of 1 to 200"):
+        with raises(InvalidArgument, name):
             study.ask(**{name: "x" * 10_000_000})
 
 
 @pytest.mark.parametrize("arms", [["a", "b" * 10_000_000], ["a", "\0"], ["a", "\ud800"]])
 def test_labels_that_no_file_takes_are_refused(arms):
-    with pytest.raises(InvalidArgument, match=r"arms\[1\] must have at most 1,000 characters"):
+    with raises(InvalidArgument, "arms[1]"):
         GroupProblem(arms)
 
 
 @pytest.mark.parametrize("value", [10**400, 10**5000, -(10**5000)], ids=["400", "5000", "-5000"])
 def test_integers_that_no_float_holds_are_refused_in_words(study, value):
     pull = study.ask()
-    with pytest.raises(InvalidArgument, match="must be finite") as caught:
+    with raises(InvalidArgument, "reward", given=value) as caught:
         study.tell(pull, value)
     assert len(str(caught.value)) < 500
-    with pytest.raises(InvalidArgument, match="seed must be below"):
+    with raises(InvalidArgument, "seed"):
         Serving(study.problem, seed=10**5000)
-    with pytest.raises(InvalidArgument, match="lease must be"):
+    with raises(InvalidArgument, "lease", given=value):
         study.ask(lease=value)
 
 
@@ -81,7 +82,7 @@ def test_a_clock_that_gives_no_time_is_an_error_of_the_storage(path, seconds):
     store = SQLiteStore(path, clock=lambda: clock[0])
     with Study.create(problem, Elimination(problem), storage=store, name="s", seed=1) as study:
         clock[0] = seconds
-        with pytest.raises(StorageError, match="the clock must give seconds since 1970"):
+        with raises(StorageError):
             study.ask()
         clock[0] = 1.8e9
         assert study.ask().number == 0
@@ -92,11 +93,11 @@ def test_a_clock_that_gives_no_time_is_an_error_of_the_storage(path, seconds):
 @pytest.mark.parametrize("name", ["z" * 300, "\ud800", "z/" * 3000])
 def test_a_path_that_no_file_can_have_is_an_error_of_ours(tmp_path, name):
     problem = ToyProblem(["a", "b"])
-    with pytest.raises(FairtrialError):
+    with raises(FairtrialError):
         Study.create(problem, Elimination(problem), storage=tmp_path / name, name="s")
-    with pytest.raises(FairtrialError):
+    with raises(FairtrialError):
         Study.open(tmp_path / name, "s")
-    with pytest.raises(FairtrialError):
+    with raises(FairtrialError):
         Study.import_log(tmp_path / name, storage="memory://")
 
 
@@ -128,7 +129,7 @@ def test_a_line_that_would_break_a_parser_is_named(log, line, place):
     lines = log.read_text().splitlines()
     lines[place] = BAD_LINES[line]
     log.write_text("\n".join(lines) + "\n")
-    with pytest.raises(CorruptLog, match=f"line {place + 1} is") as caught:
+    with raises(CorruptLog) as caught:
         imported(log)
     assert len(str(caught.value)) < 1_000
 
@@ -138,12 +139,12 @@ def test_no_more_events_are_read_than_the_header_names(log):
     header = json.loads(lines[0])
     header["events"] = 2
     log.write_text("\n".join([json.dumps(header), *lines[1:]]) + "\n")
-    with pytest.raises(CorruptLog, match="ends with event 4, but its header names event 2"):
+    with raises(CorruptLog):
         imported(log)
     for events in (-1, 10**12):
         header["events"] = events
         log.write_text(json.dumps(header) + "\n")
-        with pytest.raises(CorruptLog, match="line 1 has a number of events below 0"):
+        with raises(CorruptLog):
             imported(log)
 
 
@@ -151,7 +152,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path):
     pipe = tmp_path / "log.jsonl"
     os.mkfifo(pipe)
     for path in (pipe, "/dev/zero", tmp_path):
-        with pytest.raises(StorageError, match=r"is not a file|cannot be read"):
+        with raises(StorageError):
             imported(path)
 
 
@@ -165,10 +166,10 @@ def test_a_log_names_no_class_but_parts_of_policies(name):
 
     problem = allocation.Problem(["a", "b"], [0.1, 0.1])
     data = {"name": "FairLearn", "learner": {"name": name, "path": "/etc/passwd"}}
-    with pytest.raises(InvalidArgument, match=r"learner"):
+    with raises(InvalidArgument, "learner.name", given=name):
         policy_from_dict(data, problem, 1)
 
 
 def test_numbers_of_thousands_of_digits_are_refused_in_words():
-    with pytest.raises(InvalidArgument, match="that cannot be shown"):
+    with raises(InvalidArgument, "arms"):
         ToyProblem(10**5000)

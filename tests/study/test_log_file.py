@@ -16,6 +16,7 @@ from fairtrial.errors import (
 from fairtrial.study import Study, list_studies
 from fairtrial.study.sqlite import SQLiteStore
 from tests import effort
+from tests.messages import raises
 from tests.study.tools import replayed, same_state
 from tests.study.toys import (
     OWN,
@@ -98,14 +99,14 @@ def test_a_stopped_study_keeps_its_status(make_study, tmp_path):
 
 def test_a_name_that_is_taken_is_refused(study, tmp_path):
     path = study.export(tmp_path / "log.jsonl")
-    with pytest.raises(StudyExists, match="'toy' already; give another name"):
+    with raises(StudyExists):
         imported(path, study._store)
     assert imported(path, study._store, name="other").name == "other"
 
 
 def test_the_classes_needed_are_named(study, tmp_path):
     path = study.export(tmp_path / "log.jsonl")
-    with pytest.raises(InvalidArgument, match="problems must contain the class"):
+    with raises(InvalidArgument, "problems"):
         Study.import_log(path, storage="memory://")
 
 
@@ -113,37 +114,34 @@ def test_the_classes_needed_are_named(study, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("edit", "message"),
+    "edit",
     [
-        (lambda lines: lines.pop(0), "line 1 is not the header"),
-        (lambda lines: lines[0].update(fairtrial_log=3), "line 1 is not the header"),
-        (lambda lines: lines[0].pop("name"), "line 1 has no field 'name'"),
-        (lambda lines: lines[0]["specification"].pop("seed"), "line 1 has no field 'seed'"),
-        (lambda lines: lines[0].update(events=True), "'events' that is not of type int"),
-        (
-            lambda lines: lines[3].update(value="1"),
-            "line 4 has a field 'value' that is not of type float",
-        ),
-        (lambda lines: lines[3].update(value=9e999), "line 4 has a field 'value'"),
-        (lambda lines: lines[3].update(stage=2**63), "line 4 has a field 'stage'"),
-        (lambda lines: lines[3].update(actor="\ud800"), "line 4 has a field 'actor'"),
-        (lambda lines: lines[3].update(extra=1), "line 4 has an unknown field 'extra'"),
-        (lambda lines: lines[3].update(kind="guess"), "line 4 has an unknown kind 'guess'"),
-        (lambda lines: lines[3].update(body={"x": float("nan")}), "line 4 has a body"),
-        (lambda lines: lines[3].pop("hash"), "line 4 has no field 'hash'"),
-        (lambda lines: lines[3].update(action=2), "event 3: its hash"),
-        (lambda lines: lines[8].update(value=0.0), "event 8: its hash"),
-        (lambda lines: lines.pop(4), "event 4 is missing"),
-        (lambda lines: lines.pop(), "but its header names event 15"),
-        (lambda lines: lines.insert(2, lines[1]), "event 2 is missing; the next one is 1"),
-        (lambda lines: lines[0]["specification"].update(seed=8), "event 1: its hash"),
-        (lambda lines: lines[0].update(head_hash="00"), "but its header names event"),
+        lambda lines: lines.pop(0),
+        lambda lines: lines[0].update(fairtrial_log=3),
+        lambda lines: lines[0].pop("name"),
+        lambda lines: lines[0]["specification"].pop("seed"),
+        lambda lines: lines[0].update(events=True),
+        lambda lines: lines[3].update(value="1"),
+        lambda lines: lines[3].update(value=9e999),
+        lambda lines: lines[3].update(stage=2**63),
+        lambda lines: lines[3].update(actor="\ud800"),
+        lambda lines: lines[3].update(extra=1),
+        lambda lines: lines[3].update(kind="guess"),
+        lambda lines: lines[3].update(body={"x": float("nan")}),
+        lambda lines: lines[3].pop("hash"),
+        lambda lines: lines[3].update(action=2),
+        lambda lines: lines[8].update(value=0.0),
+        lambda lines: lines.pop(4),
+        lambda lines: lines.pop(),
+        lambda lines: lines.insert(2, lines[1]),
+        lambda lines: lines[0]["specification"].update(seed=8),
+        lambda lines: lines[0].update(head_hash="00"),
     ],
 )
-def test_a_changed_file_is_refused_and_nothing_is_kept(study, tmp_path, edit, message):
+def test_a_changed_file_is_refused_and_nothing_is_kept(study, tmp_path, edit):
     path = edited(study.export(tmp_path / "log.jsonl"), tmp_path / "bad.jsonl", edit)
     storage = SQLiteStore(tmp_path / "copy.db")
-    with pytest.raises(CorruptLog, match=message):
+    with raises(CorruptLog):
         imported(path, storage)
     assert storage.studies() == []
 
@@ -154,12 +152,12 @@ def test_a_changed_file_is_refused_and_nothing_is_kept(study, tmp_path, edit, me
 def test_a_file_that_is_no_log_is_refused(tmp_path, content):
     path = tmp_path / "log.jsonl"
     path.write_bytes(content)
-    with pytest.raises(CorruptLog, match=r"log\.jsonl"):
+    with raises(CorruptLog):
         imported(path)
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(StorageError, match="cannot be read: No such file"):
+    with raises(StorageError):
         imported(tmp_path / "none.jsonl")
 
 
@@ -193,5 +191,5 @@ def test_a_file_whose_policy_cannot_be_made_is_no_log(study, tmp_path):
     text = path.read_text()
     assert '"slots": 5' in text
     path.write_text(text.replace('"slots": 5', '"slots": -5'))
-    with pytest.raises(CorruptLog, match="cannot be built from the file: negative dimensions"):
+    with raises(CorruptLog):
         imported(path)

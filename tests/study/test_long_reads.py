@@ -5,6 +5,7 @@ import pytest
 from fairtrial.errors import StorageBusy
 from fairtrial.study import long_reads
 from fairtrial.study.long_reads import LongRead, interruptible, keep_going
+from tests.messages import raises
 
 
 class Clock:
@@ -54,6 +55,6 @@ def test_other_reads_never_sleep(clock):
 def test_an_abandoned_read_ends(clock):
     read = LongRead()
     read.is_abandoned = True
-    with interruptible(read), pytest.raises(StorageBusy):
+    with interruptible(read), raises(StorageBusy):
         keep_going()
     assert read.events == 0

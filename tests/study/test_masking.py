@@ -11,6 +11,7 @@ from fairtrial.errors import InvalidArgument, NothingToAsk, NotSupported
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests.messages import raises
 
 PROBLEM = Problem(["A", "B"], ["young", "old"], control="A", reward_range=(0, 1))
 POLICY = BlockBetting(PROBLEM, delta=0.05)
@@ -34,7 +35,7 @@ def study(memory):
 
 @pytest.mark.parametrize("rules", [{"kits": None}, {"masked": 1}])
 def test_a_study_is_masked_by_kits_only(memory, rules):
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         made(memory, **rules)
     assert caught.value.name == "masked"
 
@@ -69,16 +70,16 @@ def test_a_kit_number_shows_nothing_about_its_arm(memory):
 
 def test_half_of_the_numbers_of_a_form_stay_free(memory):
     study = made(memory, kits="K##")
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         study.supply(26)
     assert caught.value.name == "number"
     study.supply(25)
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         study.supply(1)
 
 
 def test_without_kits_nothing_is_drawn(study):
-    with pytest.raises(NothingToAsk):
+    with raises(NothingToAsk):
         study.ask()
     assert study.n_events == 0
     study.supply(2)
@@ -90,7 +91,7 @@ def test_without_kits_nothing_is_drawn(study):
 
 @pytest.mark.parametrize("number", [0, -1, 1.5, True, "9", 10_001])
 def test_a_number_of_kits_is_a_whole_number(study, number):
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         study.supply(number)
     assert caught.value.name == "number"
 
@@ -98,10 +99,10 @@ def test_a_number_of_kits_is_a_whole_number(study, number):
 def test_only_masked_studies_have_kits_and_lists_of_their_own(memory):
     study = made(memory, masked=False)
     for attempt in (lambda: study.supply(5), lambda: study.seal_names(NAMES)):
-        with pytest.raises(NotSupported):
+        with raises(NotSupported):
             attempt()
     pull = study.ask()
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         study.record_kit(pull)
     assert pull.kits == ()
 
@@ -146,7 +147,7 @@ def test_a_list_that_is_not_the_one_of_the_study_opens_nothing_but_is_recorded(s
         "empty": {},
         "none": {"names": float("nan")},
     }[change]
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         study.unmask(changed, "look", actor="me")
     assert caught.value.name == "list"
     assert [event.kind for event in study.events()] == ["mask", "unmask"]
@@ -158,7 +159,7 @@ def test_nobody_unmasks_without_a_name_a_reason_and_a_list(study):
         (lambda: study.unmask({}, " ", actor="me"), InvalidArgument),
         (lambda: study.unmask({}, "look", actor="me"), NotSupported),
     ):
-        with pytest.raises(error):
+        with raises(error):
             attempt()
     assert study.n_events == 0
 
@@ -170,7 +171,7 @@ def test_nobody_unmasks_without_a_name_a_reason_and_a_list(study):
      "AB"],
 )  # fmt: skip
 def test_each_code_has_one_name_of_its_own(study, names):
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         study.seal_names(names)
     assert caught.value.name == "names"
     assert study.n_events == 0
@@ -178,7 +179,7 @@ def test_each_code_has_one_name_of_its_own(study, names):
 
 def test_a_study_has_one_list(study):
     study.seal_names(NAMES)
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         study.seal_names(NAMES)
 
 
@@ -197,7 +198,7 @@ def test_a_study_that_is_opened_again_hands_out_the_kits_that_are_left(store):
     with suppress(NothingToAsk):
         while len(first) < 9:
             first.append(again.ask())
-    with pytest.raises(NothingToAsk):
+    with raises(NothingToAsk):
         again.ask()
     assert len({kit for pull in first for kit in pull.kits}) == len(first)
     handed_out = Counter(pull.arm for pull in first)

@@ -20,6 +20,7 @@ from fairtrial.errors import (
 )
 from fairtrial.study import Study, run_study
 from fairtrial.subpopulations import Problem
+from tests.messages import raises
 from tests.subpopulations.measuring_toys import TakesTurns
 
 PROBLEM = Problem(["a", "b"], 1, measures={"cd4": (-1, 1), "event_free": (0, 1)}, objective="cd4")
@@ -95,7 +96,7 @@ def test_what_is_refused_writes_nothing(study, error, method, value) -> None:
     pull = study.ask()
     study.report(pull, {"cd4": 0.25})
     before, events = _state(study), len(list(study.events()))
-    with pytest.raises(error):
+    with raises(error):
         getattr(study, method)(pull, value)
     assert str(_state(study)) == str(before)
     assert len(list(study.events())) == events
@@ -113,9 +114,9 @@ def test_the_same_again_is_accepted_and_another_value_is_a_conflict(study) -> No
         assert study.tell(pull, again) == first
     assert study.report(pull, {"cd4": 0.25}) == first
     for method in (study.tell, study.report):
-        with pytest.raises(ConflictingOutcome, match="was told"):
+        with raises(ConflictingOutcome):
             method(pull, {"cd4": 0.5})
-    with pytest.raises(InvalidArgument, match="request_id was used before"):
+    with raises(InvalidArgument, "request_id"):
         study.report(pull, {"cd4": 0.5}, request_id="r1")
 
 
@@ -127,7 +128,7 @@ def test_a_correction_may_name_one_measure(study) -> None:
     assert event.body["old"] == {"cd4": 0.25, "event_free": None}
     assert study.policy.sums[0].tolist() == [0.25, 1.0]
     assert study.amend(pull, {"cd4": 0.25}, "no change") == event
-    with pytest.raises(InvalidOutcome):
+    with raises(InvalidOutcome):
         study.amend(pull, {"cd4": 7}, "typing error")
     assert study.tell(pull, BOTH).kind == "tell"
     _assert_replays(study)
@@ -140,7 +141,7 @@ def test_what_was_reported_of_a_lost_pull_is_completed_later(study) -> None:
     assert study.policy.lost_values == 1
     assert study.tell(pull, {"cd4": 0.25}).kind == "late_tell"
     assert _outcomes(study)[-1] == BOTH
-    with pytest.raises(AlreadyTold):
+    with raises(AlreadyTold):
         study.fail(pull)
     _assert_replays(study)
 
@@ -148,7 +149,7 @@ def test_what_was_reported_of_a_lost_pull_is_completed_later(study) -> None:
 def test_data_that_nobody_asked_for_are_whole(study) -> None:
     pull = PROBLEM.pull(arm="b", group="0")
     assert study.tell(pull, BOTH).outcome == BOTH
-    with pytest.raises(InvalidOutcome, match="must be given: None if it will never be known"):
+    with raises(InvalidOutcome, "outcome: event_free"):
         study.tell(pull, {"cd4": 0.25})
     _assert_replays(study)
 
@@ -157,7 +158,7 @@ def test_many_are_told_at_once_or_none(study) -> None:
     pulls = study.ask(3)
     study.report(pulls[1], {"cd4": 0.25})
     values = [BOTH, {"event_free": 1}, {"cd4": 0.25}]
-    with pytest.raises(InvalidOutcome):
+    with raises(InvalidOutcome):
         study.tell_many(list(zip(pulls, values, strict=True)))
     assert study.policy.told == 0
     values[2] = BOTH
@@ -191,7 +192,7 @@ def test_a_table_with_a_bad_value_changes_nothing(study, tmp_path, cell) -> None
     study.write_pulls(pulls, path)
     header, *rows = _cells(path)
     _fill(path, header, rows, [(0.25, 1), (0.25, cell)])
-    with pytest.raises(InvalidTable, match="event_free"):
+    with raises(InvalidTable):
         study.tell_table(path)
     assert study.policy.told == 0
 
@@ -242,7 +243,7 @@ def test_of_many_pulls_what_is_known_is_taken_or_nothing(study) -> None:
     events = study.tell_many_known([(first, BOTH), (second, {"cd4": 0.25})])
     assert [event.kind for event in events] == ["tell", "report"]
     before = len(list(study.events()))
-    with pytest.raises(MistakesFound) as caught:
+    with raises(MistakesFound) as caught:
         study.tell_many_known(
             [
                 (third, BOTH),
@@ -255,7 +256,7 @@ def test_of_many_pulls_what_is_known_is_taken_or_nothing(study) -> None:
     assert len(list(study.events())) == before
     assert study.tell_many_known([]) == []
     for bad in (0.5, {"rash": 1}, {"cd4": 7}):
-        with pytest.raises(InvalidOutcome):
+        with raises(InvalidOutcome):
             study.tell_many_known([(third, BOTH), (second, bad)])
     assert len(list(study.events())) == before
     _assert_replays(study)
@@ -310,18 +311,10 @@ def test_what_a_function_leaves_out_is_told_by_hand_and_its_pull_is_left_alone(s
 
 
 @pytest.mark.parametrize(
-    ("outcome", "reason"),
-    [
-        ({}, "at least one measure"),
-        (None, "a value for each measure"),
-        (0.5, "a value for each measure"),
-        ({"cd4": 7}, "must be in"),
-        ({"rash": 1, "cd4": 0.25}, "only measures of"),
-        ({"event_free": None}, "only once all other measures are known"),
-    ],
+    "outcome", [{}, None, 0.5, {"cd4": 7}, {"rash": 1, "cd4": 0.25}, {"event_free": None}]
 )
-def test_a_function_that_returns_no_measures_fails_its_pull(study, outcome, reason) -> None:
-    with pytest.raises(SourceError, match=reason):
+def test_a_function_that_returns_no_measures_fails_its_pull(study, outcome) -> None:
+    with raises(SourceError):
         _driven(study, lambda arm, report, group: outcome, max_failures=0)
     assert {event.kind for event in study.events()} == {"ask", "fail"}
 
@@ -369,14 +362,14 @@ def test_what_is_refused_of_what_is_known_writes_nothing(study, values, error) -
     pull = study.ask()
     if values == {"event_free": None}:
         other = study.ask()
-        with pytest.raises(InvalidOutcome, match="only once all other measures are known"):
+        with raises(InvalidOutcome, "outcome: event_free"):
             study.tell_known(other, values)
     study.tell_known(pull, {"cd4": 0.25})
     events, before = len(list(study.events())), str(_state(study))
     if values == {"event_free": None}:
         assert study.tell_known(pull, values).kind == "tell"
         return
-    with pytest.raises(error):
+    with raises(error):
         study.tell_known(pull, values)
     assert (len(list(study.events())), str(_state(study))) == (events, before)
 
@@ -389,6 +382,6 @@ def test_another_process_tells_the_rest(tmp_path) -> None:
         with Study.open(place, "trial", policies=[TakesTurns]) as other:
             assert other.tell_known(pull.id, {"event_free": 1}).outcome == BOTH
         assert one.tell_known(pull, {"event_free": 1}).outcome == BOTH
-        with pytest.raises(ConflictingOutcome, match="was told"):
+        with raises(ConflictingOutcome):
             one.tell_known(pull, {"event_free": 0})
         _assert_replays(one)

@@ -5,6 +5,7 @@ import pytest
 from fairtrial.errors import InvalidArgument, UnknownPull
 from fairtrial.study import Study
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests.messages import raises
 
 PROBLEM = Problem(["a", "b"], ["young", "old"], reward_range=(0, 1))
 POLICY = BlockBetting(PROBLEM, delta=0.05)
@@ -36,7 +37,7 @@ def test_a_participant_has_one_pull_which_is_found_by_the_number(study):
 def test_a_participant_is_not_asked_for_again_with_other_details(study, more):
     ask(study, "W1-001", worker="ward 1")
     before = study.head_hash
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         ask(study, "W1-001", **({"worker": "ward 1"} | more))
     assert caught.value.name == "participant"
     assert study.head_hash == before
@@ -49,7 +50,7 @@ MISTYPED = ["W1-01", "w1-001", "WX-001", "W1-00\u0661", 7, ""]
 @pytest.mark.parametrize("number", [*NAMES_AND_DATES, *MISTYPED])
 def test_what_may_be_a_name_or_a_date_is_refused_and_not_repeated(study, number):
     before = study.head_hash
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         ask(study, number)
     assert caught.value.name == "participant"
     assert "date of birth" in caught.value.accepted
@@ -61,7 +62,7 @@ def test_what_may_be_a_name_or_a_date_is_refused_and_not_repeated(study, number)
 @pytest.mark.parametrize("number", ["19800517", "17051980", "05171980"])
 def test_eight_digits_that_are_a_date_are_refused(store, number):
     study = made(store, participants="########")
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         study.ask(participant=number)
     assert study.ask(participant="00004711").id
 
@@ -71,16 +72,16 @@ def test_eight_digits_that_are_a_date_are_refused(store, number):
 )
 def test_a_form_that_could_hold_personal_data_is_refused(store, form):
     for rule in ("participants", "kits"):
-        with pytest.raises(InvalidArgument) as caught:
+        with raises(InvalidArgument) as caught:
             made(store, **{rule: form})
         assert caught.value.name == rule
 
 
 def test_every_request_is_for_one_participant_if_the_study_has_numbers(study):
     for attempt in (lambda: study.ask(group="old"), lambda: study.ask(2, group="old")):
-        with pytest.raises(InvalidArgument):
+        with raises(InvalidArgument):
             attempt()
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         study.ask(2, group="old", participant="W1-001")
     assert caught.value.name == "n"
 
@@ -93,7 +94,7 @@ def test_numbers_are_refused_where_the_study_has_no_form_for_them(store):
         lambda: study.record_kit(pull, "A0001"),
         lambda: study.pull_of("W1-001"),
     ):
-        with pytest.raises(InvalidArgument):
+        with raises(InvalidArgument):
             attempt()
 
 
@@ -102,7 +103,7 @@ def test_a_kit_belongs_to_one_pull_and_a_pull_can_have_several(study):
     event = study.record_kit(first, "A0001", actor="pharmacy")
     assert study.record_kit(first, "A0001") == event
     study.record_kit(first, "A0002")
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         study.record_kit(second, "A0001")
     assert caught.value.name == "kit"
     assert [event.kind for event in study.events()] == ["ask", "ask", "kit", "kit"]
@@ -112,7 +113,7 @@ def test_a_kit_belongs_to_one_pull_and_a_pull_can_have_several(study):
 
 
 def test_an_unknown_participant_has_no_pull(study):
-    with pytest.raises(UnknownPull):
+    with raises(UnknownPull):
         study.pull_of("W9-999")
 
 

@@ -7,6 +7,7 @@ from fairtrial.study import Study
 from fairtrial.study.recent_pulls import RecentPulls
 from fairtrial.study.sqlite import SQLiteStore
 from fairtrial.study.store import Addition, AnswerRow
+from tests.messages import raises
 from tests.study.test_store import append, insert, log, record, row
 from tests.study.toys import OWN, Serving, ToyProblem
 
@@ -90,12 +91,12 @@ def test_a_head_that_others_have_moved_is_found_when_it_is_written(store):
 
     def write():
         store.append(moved, Addition(log(1, moved.head_hash, 2), [row("p2")], "running"))
-        with pytest.raises(StorageError, match="head of study 'a' moved"):
+        with raises(StorageError):
             store.append(moved, Addition(log(1, moved.head_hash, 2), [], "running"))
 
     store.transact(write)
     assert store.read_study(study.id).head_seq == 2
-    with pytest.raises(StorageError):
+    with raises(StorageError):
         store.transact(lambda: store.append(moved, Addition([], [], "decided", 1)))
     assert store.read_study(study.id).status == "running"
 
@@ -150,10 +151,10 @@ def test_a_pull_that_somebody_else_was_told_of_meanwhile_is_read_again(path):
     first, second = mine.ask(2)
     with Study.open(path, "toy", **OWN) as other:
         other.tell(first.id, 1.0)
-        with pytest.raises(ConflictingOutcome):
+        with raises(ConflictingOutcome):
             mine.tell(first, 2.0)
         mine.tell(second, 3.0)
-        with pytest.raises(ConflictingOutcome):
+        with raises(ConflictingOutcome):
             other.tell(second.id, 4.0)
     assert mine.verify().ok
     mine.close()

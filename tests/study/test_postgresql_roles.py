@@ -9,6 +9,7 @@ import pytest
 from fairtrial.allocation import FairLearn, LocalAllocator, Problem
 from fairtrial.server import Settings, create_app
 from fairtrial.study import SharedStatistics, Study, Tokens, list_studies
+from tests.messages import raises
 from tests.server.conftest import Caller, TestClient
 from tests.study.toys import OWN, Racing, ToyProblem
 
@@ -117,5 +118,5 @@ def test_those_who_read_can_read_everything_and_write_nothing(role):
         assert study.progress() is not None
         assert study.verify().ok
         assert list(study.events()) == []
-        with pytest.raises(OSError, match="permission"):
+        with raises(OSError):
             study.ask()

@@ -11,6 +11,7 @@ from fairtrial.study.postgresql import PostgreSQLStore
 from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.sqlite import SQLiteStore
 from fairtrial.study.store import Snapshot
+from tests.messages import raises
 from tests.postgresql import USER
 from tests.study.toys import OWN, Serving, ToyProblem
 
@@ -156,9 +157,8 @@ def test_a_limit_on_statements_that_ends_a_wait_is_said_to_be_passing(
     prefer(postgresql_server, postgresql_url, "statement_timeout", "200ms")
     with opened(postgresql_url) as study, psycopg.connect(postgresql_url) as other:
         other.execute("SELECT * FROM fairtrial.study FOR UPDATE")
-        with pytest.raises(StorageBusy) as caught:
+        with raises(StorageBusy):
             study.ask()
-        assert "nothing of this call was kept" in str(caught.value)
         other.rollback()
         study.tell(study.ask(), 0.1)
         assert study.verify().ok
@@ -174,7 +174,7 @@ def test_a_limit_on_idle_transactions_leaves_whole_writes(postgresql_server, pos
         time.sleep(0.3)
         store.find_study("臨床")
 
-    with pytest.raises(ConnectionLost):
+    with raises(ConnectionLost):
         store.transact(slow)
     with opened(store) as study:
         study.tell(study.ask(), 0.1)

@@ -10,6 +10,7 @@ from fairtrial import analyse, errors
 from fairtrial.study import Study
 from fairtrial.study.fitted_predictions import fitted_predictions
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests.messages import raises
 
 PROBLEM = Problem(["old", "new"], ["f", "m"], floors=None, reward_range=(0, 1), prediction=(0, 1))
 
@@ -80,7 +81,7 @@ def test_the_log_keeps_the_prediction_of_every_unit_that_is_asked_for(tmp_path) 
 def test_a_unit_without_a_prediction_counts_as_the_mean_of_its_group_if_that_is_stated() -> None:
     frame = trial()
     frame.loc[::7, "score"] = None
-    with pytest.raises(errors.InvalidArgument) as error:
+    with raises(errors.InvalidArgument) as error:
         analyse(PROBLEM, frame, order="day", prediction="score")
     assert error.value.name.endswith(": score")
     problem = PROBLEM.clone(prediction={"range": (0, 1), "missing": "mean"})
@@ -107,20 +108,20 @@ def test_a_table_sorted_by_prediction_is_warned_of() -> None:
 def test_the_outcome_is_no_prediction(scale: float) -> None:
     frame = trial()
     frame["late"] = scale * frame.outcome
-    with pytest.raises(errors.InvalidArgument) as error:
+    with raises(errors.InvalidArgument) as error:
         analyse(PROBLEM, frame, order="day", prediction="late")
     assert error.value.name == "prediction"
 
 
 @pytest.mark.parametrize("column", ["outcome", "arm", "group", None, "absent"])
 def test_a_column_that_holds_no_predictions_is_refused(column: str | None) -> None:
-    with pytest.raises(errors.InvalidArgument) as error:
+    with raises(errors.InvalidArgument) as error:
         analyse(PROBLEM, trial(100), order="day", prediction=column)
     assert error.value.name != "outcome"
 
 
 def test_a_problem_without_predictions_takes_no_column_of_them() -> None:
-    with pytest.raises(errors.InvalidArgument) as error:
+    with raises(errors.InvalidArgument) as error:
         analyse(PROBLEM.clone(prediction=None), trial(100), order="day", prediction="score")
     assert error.value.name == "prediction"
 
@@ -129,7 +130,7 @@ def test_a_problem_without_predictions_takes_no_column_of_them() -> None:
 def test_a_prediction_that_is_no_number_is_refused_with_its_row(odd: object) -> None:
     frame = trial(100).astype({"score": object})
     frame.loc[3, "score"] = odd
-    with pytest.raises(errors.InvalidArgument) as error:
+    with raises(errors.InvalidArgument) as error:
         analyse(PROBLEM, frame, order="day", prediction="score")
     assert "3" in error.value.name
 
@@ -229,8 +230,8 @@ def test_fitted_predictions_are_those_of_least_squares() -> None:
 def test_features_that_make_no_sense_are_refused(options: dict[str, object]) -> None:
     frame = with_features(100)
     frame["copy"] = 3.0 * frame.outcome
-    with pytest.raises(errors.InvalidArgument):
+    with raises(errors.InvalidArgument):
         analyse(PROBLEM, frame, order="day", **options)
-    with pytest.raises(errors.InvalidArgument) as error:
+    with raises(errors.InvalidArgument) as error:
         analyse(PROBLEM.clone(prediction=None), frame, order="day", features=["late"])
     assert error.value.name == "features"

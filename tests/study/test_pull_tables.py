@@ -8,6 +8,7 @@ import pytest
 from fairtrial import causal, linear, subpopulations
 from fairtrial.errors import ConflictingOutcome, InvalidArgument, InvalidTable, StorageError
 from fairtrial.study import Correction, Study
+from tests.messages import raises
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def fill(path, values, separator=",", **changes):
 def refusals(study, path):
     """Return the mistakes in a table, after checking that the study took nothing from it."""
     before, told = study.head_hash, study.progress().told
-    with pytest.raises(InvalidTable) as caught:
+    with raises(InvalidTable) as caught:
         study.tell_table(path)
     assert (study.head_hash, study.progress().told) == (before, told)
     assert study.verify().ok
@@ -234,7 +235,7 @@ def test_another_value_than_before_is_refused_until_it_is_amended(study, plate):
     assert "was told 0.25 before, and now 0.75; correct it with amend" in mistake
     study.amend(rows[1]["pull_id"], 0.75, "a slip of the pen")
     assert [event.value for event in study.tell_table(plate)] == [0.5, 0.25, 1.0]
-    with pytest.raises(ConflictingOutcome):
+    with raises(ConflictingOutcome):
         study.tell(rows[1]["pull_id"], 0.8)
 
 
@@ -247,15 +248,15 @@ def test_a_result_after_the_loss_of_its_pull_is_taken(study, plate):
 def test_a_table_without_the_columns_is_refused_by_name(study, tmp_path):
     path = tmp_path / "results.csv"
     path.write_text("id,yield\na,1\n")
-    with pytest.raises(InvalidArgument, match=r"has no pull_id, value, it has id, yield"):
+    with raises(InvalidArgument, "path"):
         study.tell_table(path)
 
 
 @pytest.mark.parametrize("name", ["plate.txt", "plate"])
 def test_pulls_are_only_written_to_files_that_can_be_told(study, tmp_path, name):
-    with pytest.raises(InvalidArgument, match=r"must end in \.csv"):
+    with raises(InvalidArgument, "path"):
         study.write_pulls(study.ask(2), tmp_path / name)
-    with pytest.raises(StorageError, match="cannot be written"):
+    with raises(StorageError):
         study.write_pulls(study.outstanding(), tmp_path / "absent" / "plate.csv")
 
 
@@ -393,7 +394,7 @@ def test_a_preview_changes_nothing(study, plate, corrected):
 def test_corrections_with_a_mistake_change_nothing_and_name_every_row(study, plate, corrected):
     rows = fill(plate, ["0.75", "7", "failed", "0.5"])
     head = study.head_hash
-    with pytest.raises(InvalidTable) as caught:
+    with raises(InvalidTable) as caught:
         study.amend_table(plate, "several")
     assert [mistake.split(":")[0] for mistake in caught.value.mistakes] == [
         "line 3",

@@ -9,6 +9,7 @@ from fairtrial.study import Study, cache, replica
 from fairtrial.study.snapshots import restore, take, undeclared
 from fairtrial.study.sqlite import SQLiteStore
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests.messages import raises
 from tests.study.tools import Fault, connect, replayed, same_state
 from tests.study.toys import OWN, Elimination, Racing, Serving, ToyProblem
 
@@ -216,7 +217,7 @@ def test_a_policy_that_forgets_its_state_fields_still_works_without_snapshots(fi
     own = {"policies": [Forgetful], "problems": [ToyProblem]}
     with pytest.warns(RuntimeWarning, match="state_fields forgets sums, counts, started"):
         run(study, 17)
-    with pytest.raises(NotSupported, match="would lose what Forgetful has learned"):
+    with raises(NotSupported):
         study.snapshot()
     assert list(study._store.snapshots(1)) == []
     other = Study.open(path, "toy", **own)
@@ -304,11 +305,9 @@ def test_a_policy_that_decides_otherwise_on_replay_is_caught(file_study, path):
     study.ask(5)
     Drifting.shift = 1
     other = Study.open(path, "toy", policies=[Drifting], problems=[ToyProblem])
-    with pytest.raises(
-        CorruptLog, match=r"event 1: the log says pull 0, action 0.*decides.*action 1"
-    ):
+    with raises(CorruptLog):
         other.recommend()
-    with pytest.raises(CorruptLog):
+    with raises(CorruptLog):
         other.ask()
     assert other.verify().first_difference.startswith("event 1: the log says pull 0, action 0")
 
@@ -326,7 +325,7 @@ def test_a_policy_that_breaks_on_replay_is_caught(file_study, path):
     run(study, 2)
     Breaking.broken = True
     other = Study.open(path, "toy", policies=[Breaking], problems=[ToyProblem])
-    with pytest.raises(CorruptLog, match=r"event 2 cannot be replayed by Breaking .*oops"):
+    with raises(CorruptLog):
         other.recommend()
 
 
@@ -344,7 +343,7 @@ def test_a_policy_that_stumbles_on_catching_up_starts_anew(file_study, path):
     assert other.policy.told == 0
     run(study, 3)
     Stumbling.stumble = True
-    with pytest.raises(CorruptLog, match="event 2 cannot be replayed"):
+    with raises(CorruptLog):
         other.recommend()
     Stumbling.stumble = False
     assert same_state(other.policy, study.policy)
@@ -385,9 +384,9 @@ def test_a_log_that_was_put_back_to_an_older_state_is_noticed(file_study, path):
     connection.execute("DELETE FROM pull WHERE asked_seq > 2")
     hash_at_2 = connection.execute("SELECT hash FROM event WHERE seq = 2").fetchone()[0]
     connection.execute("UPDATE study SET head_seq = 2, head_hash = ?", (hash_at_2,))
-    with pytest.raises(CorruptLog, match="ends with event 2, but event 6 was there before"):
+    with raises(CorruptLog):
         run(study, 1)
-    with pytest.raises(CorruptLog, match="ends with event 2, but event 6 was there before"):
+    with raises(CorruptLog):
         study.progress()
     other.close()
 
@@ -429,9 +428,9 @@ def test_a_users_own_policy_runs_in_a_study(path):
     with Study.create(problem, Careful(problem, lead=2.0), storage=path, name="own") as study:
         study.tell(study.ask(), 0.0)
         pulls = study.ask(1)
-    with pytest.raises(InvalidArgument, match=r"'Careful'.*study 'own'.*policies=\[Careful\]"):
+    with raises(InvalidArgument, "policies"):
         Study.open(path, "own", problems=[ToyProblem])
-    with pytest.raises(InvalidArgument, match=r"family 'study-toy'.*problems=\[TheClass\]"):
+    with raises(InvalidArgument, "problems"):
         Study.open(path, "own", policies=[Careful])
     with Study.open(path, "own", policies=[Careful], problems=[ToyProblem]) as study:
         assert study.policy.lead == 2.0

@@ -10,6 +10,7 @@ from fairtrial.report import write_report
 from fairtrial.study import Study
 from fairtrial.study.log import commitment
 from fairtrial.subpopulations import BalancedTracking, BlockBetting, Problem
+from tests.messages import raises
 from tests.study.tools import connect
 
 PROBLEM = Problem(["a", "b"], {"x": 0.5, "y": 0.5}, reward_range=(0, 1))
@@ -89,7 +90,7 @@ def test_a_study_is_made_with_one_secret_only(path):
     created(path, secret="s").close()
     with created(path, secret="s", exist_ok=True) as same, created(path, exist_ok=True) as other:
         assert (same.secret, other.secret) == ("s", "s")
-    with pytest.raises(StudyExists, match="another secret"):
+    with raises(StudyExists):
         created(path, secret="t", exist_ok=True)
 
 
@@ -115,7 +116,7 @@ def test_a_log_with_a_changed_secret_is_refused(path, tmp_path, change):
     else:
         data["secret"] = "other" if change == "another" else 5
     log.write_text(json.dumps(data) + "\n" + rest)
-    with pytest.raises(CorruptLog):
+    with raises(CorruptLog):
         Study.import_log(log, storage=tmp_path / "copy.db")
 
 
@@ -152,7 +153,7 @@ def test_an_altered_propensity_is_found(path, tmp_path):
     connection.commit()
     for beside in Path(path).parent.glob("*-head"):
         beside.unlink()
-    with pytest.raises(CorruptLog, match=r"its arm had probability 0\.125"):
+    with raises(CorruptLog):
         Study.open(path, "trial").recommend()
 
 
@@ -171,12 +172,12 @@ def test_the_secret_of_a_policy_without_coins_is_not_fixed_by_the_log(path):
         assert len(study.secret) == 32
         study.ask()
         assert "secret_sha256" not in next(study.events()).body
-    with pytest.raises(InvalidArgument, match="draws no pull at random"):
+    with raises(InvalidArgument, "secret"):
         Study.create(policy.problem, policy, storage=path, name="other", secret="s")
 
 
 @pytest.mark.parametrize("bad", ["", 5, "x" * 201, "\ud800", b"s"])
 def test_a_bad_secret_is_refused_without_being_shown(path, bad):
-    with pytest.raises(InvalidArgument, match="secret must be a text of 1 to 200") as caught:
+    with raises(InvalidArgument, "secret") as caught:
         created(path, secret=bad)
     assert "xxx" not in str(caught.value)

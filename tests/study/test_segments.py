@@ -10,6 +10,7 @@ from scipy import stats
 from fairtrial.errors import InvalidArgument
 from fairtrial.study.segments import SegmentEffects, segment_effects
 from tests.effort import runs
+from tests.messages import raises
 
 ARMS = ["old", "new"]
 
@@ -87,7 +88,7 @@ def test_outcomes_may_have_any_scale(scale: float) -> None:
 
 def test_a_column_of_too_many_values_is_refused() -> None:
     _, arms, outcomes = experiment(300)
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         effects({"user": [str(place) for place in range(300)]}, arms, outcomes)
     assert error.value.name == "segments"
 

@@ -8,6 +8,7 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.study import Study
 from fairtrial.study.location import parse_storage
 from fairtrial.study.server_address import ServerAddress
+from tests.messages import raises
 from tests.study.toys import Serving, ToyProblem
 
 
@@ -67,7 +68,7 @@ def test_the_password_is_given_to_the_client_library():
     ],
 )
 def test_a_refused_address_keeps_its_password_to_itself(address):
-    with pytest.raises(InvalidArgument, match="storage must be") as caught:
+    with raises(InvalidArgument, "storage") as caught:
         parse_storage(address)
     assert "rets" not in f"{caught.value} {caught.value!r} {caught.value.given}"
     assert caught.value.__cause__ is None
@@ -75,9 +76,7 @@ def test_a_refused_address_keeps_its_password_to_itself(address):
 
 def test_what_the_client_library_refuses_is_told_in_our_words():
     address = ServerAddress("postgresql://ana:secrets@h/t?colour=green")
-    with pytest.raises(
-        InvalidArgument, match=r"PostgreSQL knows; got 'postgresql://ana@h/t\?col"
-    ) as caught:
+    with raises(InvalidArgument, "storage", given="postgresql://ana@h/t?colour=green") as caught:
         address.parameters()
     assert "secrets" not in f"{caught.value!r}"
 
@@ -92,7 +91,7 @@ def test_a_text_of_the_client_library_is_no_name_of_a_file(tmp_path, monkeypatch
     problem = ToyProblem()
     # Tracebacks show the lines of a call, so the password stands before it.
     storage = "host=h dbname=t password=secrets"
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         Study.create(problem, Serving(problem), storage=storage, name="a", seed=1)
     assert caught.value.name == "storage"
     assert "secrets" not in "".join(traceback.format_exception(caught.value))

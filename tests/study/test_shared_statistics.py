@@ -10,6 +10,7 @@ import pytest
 from fairtrial.allocation import FairLearn, LocalAllocator, Problem
 from fairtrial.errors import InvalidArgument
 from fairtrial.study import SharedStatistics, Study
+from tests.messages import raises
 from tests.study import serving
 from tests.study.tools import wait_until
 
@@ -123,5 +124,5 @@ def test_what_is_published_is_no_part_of_the_log(make_study):
 
 
 def test_only_a_study_has_such_a_place():
-    with pytest.raises(InvalidArgument, match="study"):
+    with raises(InvalidArgument, "study"):
         SharedStatistics("shop")

@@ -7,6 +7,7 @@ import pytest
 from fairtrial.errors import StorageError
 from fairtrial.study.log import PullRow, Record, seal
 from fairtrial.study.store import Addition, NewStudy, Snapshot, Store
+from tests.messages import raises
 from tests.study.conftest import opened_store
 from tests.study.tools import Fault
 
@@ -85,7 +86,7 @@ def test_studies_are_listed_oldest_first(store):
 
 def test_names_are_unique(store):
     insert(store)
-    with pytest.raises(StorageError):
+    with raises(StorageError):
         insert(store)
     assert len(store.studies()) == 1
 
@@ -159,10 +160,10 @@ def test_logs_of_two_studies_are_apart(store):
 def test_a_moved_head_keeps_everything_out(store):
     study = insert(store)
     append(store, study, log(1), [row()])
-    with pytest.raises(StorageError):
+    with raises(StorageError):
         append(store, study, log(1), [row(state="told")])
     stale = study._replace(head_seq=1)
-    with pytest.raises(StorageError, match="head of study 'a' moved"):
+    with raises(StorageError):
         append(store, stale, [record(2)], [row(state="told")])
     assert len(list(store.records(study.id))) == 1
     assert store.pull(study.id, "p1").state == "open"
@@ -171,7 +172,7 @@ def test_a_moved_head_keeps_everything_out(store):
 def test_a_request_has_one_event(store):
     study = insert(store)
     study = append(store, study, [record(1, request_id="r")])
-    with pytest.raises(StorageError):
+    with raises(StorageError):
         append(store, study, [record(2, previous=study.head_hash, request_id="r")])
     assert store.request(study.id, "r").seq == 1
     assert store.request(study.id, "s") is None
@@ -235,7 +236,7 @@ def test_an_error_in_a_transaction_undoes_all_of_it(store):
 def test_a_write_within_a_write_is_refused_and_harms_nothing(store):
     def within():
         store.insert_study(new_study("a"))
-        with pytest.raises(StorageError, match="cannot begin within another"):
+        with raises(StorageError):
             store.transact(lambda: None)
         store.insert_study(new_study("b"))
 
@@ -322,7 +323,7 @@ def test_a_closed_store_says_so(store):
     study = insert(store)
     store.close()
     store.close()
-    with pytest.raises(StorageError):
+    with raises(StorageError):
         store.read_study(study.id)
 
 

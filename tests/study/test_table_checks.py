@@ -26,6 +26,7 @@ from fairtrial.study.table_checks import (
 )
 from fairtrial.subpopulations import Problem
 from tests.effort import runs
+from tests.messages import raises
 
 PROBLEM = Problem(["old", "new"], ["all"], floors=None, reward_range=(0, 1))
 
@@ -109,7 +110,7 @@ def test_arms_described_by_features_have_no_planned_shares(
     ids=str,
 )
 def test_shares_that_are_none_are_refused(shares: dict[str, Any], given: object) -> None:
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         analyse(PROBLEM, table(), order="as given", shares=shares)
     assert error.value.name == "shares"
     assert given is None or error.value.given == given
@@ -142,7 +143,7 @@ def test_the_ratio_of_a_sound_table_is_rarely_called_wrong() -> None:
 def test_rows_sorted_by_outcome_are_refused(within_arms: bool, ascending: bool) -> None:
     columns = ["arm", "outcome"] if within_arms else ["outcome"]
     frame = table().sort_values(columns, ascending=ascending)
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         analyse(PROBLEM, frame, order="as given")
     assert error.value.name == "order"
     assert ("decrease" if ascending else "increase") in error.value.accepted
@@ -151,7 +152,7 @@ def test_rows_sorted_by_outcome_are_refused(within_arms: bool, ascending: bool) 
 def test_a_column_that_sorts_by_outcome_is_refused_as_well() -> None:
     frame = table()
     frame["rank"] = frame.outcome.rank(method="first")
-    with pytest.raises(InvalidArgument) as error:
+    with raises(InvalidArgument) as error:
         analyse(PROBLEM, frame, order="rank")
     assert error.value.given == "rank"
 
@@ -159,7 +160,7 @@ def test_a_column_that_sorts_by_outcome_is_refused_as_well() -> None:
 def test_few_rows_in_the_order_of_their_outcomes_may_be_chance() -> None:
     arms = np.array([0, 1] * 5)
     refuse_sorted_by_outcome("as given", arms, np.array([0.0] * 6 + [1.0] * 4))
-    with pytest.raises(InvalidArgument):
+    with raises(InvalidArgument):
         refuse_sorted_by_outcome("as given", np.repeat(arms, 10), np.arange(100.0))
 
 

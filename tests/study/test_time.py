@@ -9,6 +9,7 @@ from fairtrial.delayed import InformationRacing, Problem
 from fairtrial.errors import ExperimentFinished, UnknownPull
 from fairtrial.study import Study, run_study
 from fairtrial.study.sqlite import SQLiteStore
+from tests.messages import raises
 from tests.study.tools import PATIENCE, FailingStore, Fault, replayed, same_state
 from tests.study.toys import OWN, Racing, Timed
 from tests.study.work import Slowly
@@ -31,7 +32,7 @@ def test_the_first_write_after_the_end_of_the_time_stops_the_study(make_study, c
     last = list(study.events())[-1]
     assert last.body["seconds"] == pytest.approx(60.0, abs=1e-6)
     assert (last.outcome, last.pull_id) == (None, None)
-    with pytest.raises(ExperimentFinished):
+    with raises(ExperimentFinished):
         study.ask()
     study.tell(pull, 1.0)
     clock.advance(1e6)
@@ -101,7 +102,7 @@ def test_the_end_of_the_time_stays_recorded_when_the_call_that_noticed_it_is_ref
     study = make_study(Timed, max_time=60.0)
     study.ask()
     clock.advance(61)
-    with pytest.raises(UnknownPull):
+    with raises(UnknownPull):
         study.tell("nobody", 1.0)
     assert kinds(study) == ["ask", "time"]
 

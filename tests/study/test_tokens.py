@@ -8,6 +8,7 @@ from fairtrial.errors import InvalidArgument, StorageError, StudyExists, StudyNo
 from fairtrial.study import Tokens
 from fairtrial.study.store import AnswerRow, SessionRow
 from fairtrial.study.tokens import digest_of
+from tests.messages import raises
 from tests.study.tools import Fault
 
 
@@ -57,9 +58,9 @@ def test_a_revoked_token_is_valid_no_longer_and_its_name_is_not_given_again(toke
     assert tokens.find(secret) is None
     clock.advance(1)
     assert tokens.revoke("ward 3") == first
-    with pytest.raises(StudyExists, match="has, or had, a token 'ward 3'"):
+    with raises(StudyExists):
         tokens.create("ward 3", ["read"])
-    with pytest.raises(StudyNotFound, match="no token 'ward 4'"):
+    with raises(StudyNotFound):
         tokens.revoke("ward 4")
 
 
@@ -110,8 +111,9 @@ def test_a_use_that_is_noted_late_does_not_undo_a_revocation(tokens):
     ],
 )
 def test_what_is_no_token_is_refused_and_nothing_is_kept(tokens, arguments):
-    with pytest.raises(InvalidArgument, match=next(iter(arguments))):
+    with raises(InvalidArgument) as caught:
         tokens.create(**{"name": "a", "scopes": ["read"], **arguments})
+    assert caught.value.name.partition(".")[0] in arguments
     assert tokens.all() == []
 
 
@@ -144,7 +146,7 @@ def test_an_answer_is_kept_once_for_every_actor(store):
     store.transact(lambda: store.save_answer(answer))
     assert store.answer("ann", "k") == answer
     assert store.answer("bob", "k") is None
-    with pytest.raises(StorageError):
+    with raises(StorageError):
         store.transact(lambda: store.save_answer(answer._replace(body="other")))
     assert store.answer("ann", "k") == answer
 

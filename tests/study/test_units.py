@@ -17,6 +17,7 @@ from fairtrial.errors import (
 )
 from fairtrial.study import Study
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests.messages import raises
 from tests.study.toys import Elimination, Serving, ToyProblem
 
 PROBLEM = Problem(["a", "b"], ["young", "old"], reward_range=(0, 1))
@@ -49,7 +50,7 @@ def test_a_unit_is_recognised_by_another_handle(store, study):
 
 def test_asking_for_no_new_pull_returns_only_one_that_is_there(study):
     assert study.ask(0, unit=VISITOR) == []
-    with pytest.raises(UnknownPull):
+    with raises(UnknownPull):
         study.pull_of(unit=VISITOR)
     assert study.n_events == 0
     pull = study.ask(unit=VISITOR)
@@ -60,7 +61,7 @@ def test_a_unit_that_is_told_twice_counts_once(study):
     pull = study.ask(unit=VISITOR)
     first = study.tell(pull, 1.0)
     assert study.tell(study.pull_of(unit=VISITOR), 1.0) == first
-    with pytest.raises(ConflictingOutcome):
+    with raises(ConflictingOutcome):
         study.tell(study.pull_of(unit=VISITOR), 0.0)
     assert study.health()["duplicates"] == 1
     assert study.progress().told == 1
@@ -81,7 +82,7 @@ def test_a_unit_keeps_its_pull_after_the_end(study, clock, end):
         study.pass_time()
     else:
         study.stop(reason="enough")
-        with pytest.raises(ExperimentFinished):
+        with raises(ExperimentFinished):
             study.ask(unit="new")
     assert study.ask(unit=VISITOR).id == pull.id
 
@@ -101,7 +102,7 @@ def test_a_policy_that_draws_nothing_at_random_has_units_too(store):
 def test_no_pull_of_a_unit_is_handed_out_again_to_others(make_study, clock):
     study = make_study(Serving)
     assert study.policy.expiry == "reissue"
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         study.ask(unit=VISITOR, lease=60)
     assert caught.value.name == "lease"
     abandoned = study.ask(lease=60)
@@ -115,7 +116,7 @@ def test_no_pull_of_a_unit_is_handed_out_again_to_others(make_study, clock):
 @pytest.mark.parametrize("bad", ["", "x" * 1_001, 7, b"x", "\ud800"])
 def test_a_bad_unit_is_refused_and_not_repeated(study, bad):
     for attempt in (lambda: study.ask(unit=bad), lambda: study.pull_of(unit=bad)):
-        with pytest.raises(InvalidArgument) as caught:
+        with raises(InvalidArgument) as caught:
             attempt()
         assert (caught.value.name, caught.value.given) == ("unit", None)
     assert study.n_events == 0
@@ -127,14 +128,14 @@ def test_any_other_text_is_a_unit_of_its_own(study, unit):
 
 
 def test_a_unit_gets_no_list_of_pulls(study):
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         study.ask(2, unit=VISITOR)
     assert caught.value.name == "n"
 
 
 def test_a_pull_is_found_by_one_of_participant_and_unit(study):
     for attempt in (study.pull_of, lambda: study.pull_of("W1", unit=VISITOR)):
-        with pytest.raises(InvalidArgument) as caught:
+        with raises(InvalidArgument) as caught:
             attempt()
         assert caught.value.name == "participant, unit"
 
@@ -143,14 +144,14 @@ def test_a_study_of_participants_has_no_units(store):
     study = Study.create(
         PROBLEM, POLICY, storage=store, name="clinic", seed=7, participants="W#-###"
     )
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         study.ask(unit=VISITOR, participant="W1-001")
     assert caught.value.name == "unit"
 
 
 def test_the_group_is_required_for_a_new_pull_only(store):
     study = Study.create(PROBLEM, POLICY, storage=store, name="t", seed=7, require_group=True)
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         study.ask(unit=VISITOR)
     assert caught.value.name == "group"
     pull = study.ask(unit=VISITOR, group="old")
@@ -188,7 +189,7 @@ def test_a_copy_without_the_secret_says_that_it_knows_no_units(tmp_path, make_st
     own = {"policies": [Elimination], "problems": [ToyProblem]}
     with Study.import_log(tmp_path / "log.jsonl", storage="memory://", name="c", **own) as copy:
         assert copy.verify().ok
-        with pytest.raises(NotSupported):
+        with raises(NotSupported):
             copy.ask(unit=VISITOR)
         assert copy.ask().id
 

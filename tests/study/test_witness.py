@@ -9,6 +9,7 @@ import pytest
 from fairtrial import Study
 from fairtrial.errors import CorruptLog, InvalidArgument, StorageError
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests.messages import raises
 
 PROBLEM = Problem(["a", "b"], ["x"], reward_range=(0, 1))
 
@@ -52,7 +53,7 @@ def test_a_study_that_was_made_anew_is_found_out_at_the_opening_and_by_the_audit
             study.tell(study.ask(), 1.0)
         assert study.verify().ok
         assert "noted elsewhere" in str(study.verify(witness=witness).first_difference)
-    with pytest.raises(CorruptLog, match=r"event 6 as the witness .*heads recorded it"):
+    with raises(CorruptLog):
         Study.open(forged, "trial", witness=witness)
 
 
@@ -63,7 +64,7 @@ def test_a_log_that_lost_its_end_is_found_out(tmp_path):
     shorter.mkdir()
     old = made(shorter, None, pulls=1)
     assert old.read_bytes() != file.read_bytes()
-    with pytest.raises(CorruptLog, match="lost its end"):
+    with raises(CorruptLog):
         Study.open(old, "trial", witness=witness)
     # Without the witness it opens, because nothing else can know.
     with Study.open(old, "trial") as study:
@@ -82,11 +83,11 @@ def test_a_last_line_that_was_torn_off_does_no_harm(tmp_path):
 def test_what_is_no_witness_is_refused_by_name(tmp_path):
     witness = tmp_path / "notes"
     witness.write_text("Dear diary\n")
-    with pytest.raises(StorageError, match=r"line 1 of the witness .*notes is not a head"):
+    with raises(StorageError):
         made(tmp_path, witness)
-    with pytest.raises(StorageError, match="cannot be written"):
+    with raises(StorageError):
         made(tmp_path, tmp_path / "no folder" / "heads")
-    with pytest.raises(InvalidArgument, match="path"):
+    with raises(InvalidArgument, "path"):
         made(tmp_path, 3)
 
 

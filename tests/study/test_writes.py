@@ -13,6 +13,7 @@ from fairtrial.study import writes
 from fairtrial.study.conduct import Conduct
 from fairtrial.study.writes import Checks, Sent
 from fairtrial.subpopulations import Problem
+from tests.messages import raises
 
 PROBLEM = Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
 LOCAL = Checks("trial", PROBLEM, "memory://", conduct=Conduct(kits="K####"))
@@ -160,7 +161,7 @@ def test_the_unsolicited_result_of_a_request_has_a_key_of_its_own():
     ],
 )
 def test_what_is_refused(write, name):
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         write.check(LOCAL)
     assert caught.value.name == name
 
@@ -169,38 +170,38 @@ def test_what_is_refused(write, name):
 def test_what_is_no_pull_is_refused_by_every_write_about_one(pull):
     for write in WRITES:
         if "{pull}" in write.path and not isinstance(write, writes.Tell):
-            with pytest.raises(UnknownPull):
+            with raises(UnknownPull):
                 replace(write, pull=pull).check(LOCAL)
 
 
 def test_a_service_is_told_of_pulls_only_by_their_ids():
     remote = replace(LOCAL, is_remote=True)
     for pull in (7, "a/b", "", "x" * 65, PROBLEM.pull(arm="a", group="x")):
-        with pytest.raises(UnknownPull):
+        with raises(UnknownPull):
             writes.Ask(1, tell=writes.Tell(pull, 0.5)).check(remote)
 
 
 def test_a_service_records_the_name_of_the_token():
     remote = replace(LOCAL, is_remote=True, most=1)
     for write in (writes.Tell(ID, 0.5, "me"), writes.Ask(1, "me"), writes.Stop("over", "me")):
-        with pytest.raises(InvalidArgument) as caught:
+        with raises(InvalidArgument) as caught:
             write.check(remote)
         assert caught.value.name in ("actor", "worker")
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         writes.Ask(2).check(remote)
     assert caught.value.name == "n"
 
 
 def test_what_no_service_takes():
     for write in (writes.FailMany([]), writes.TellTable(None), writes.AmendTable(None, "typo")):
-        with pytest.raises(NotSupported):
+        with raises(NotSupported):
             write.to_json()
 
 
 def test_several_writes_are_one(a_study):
     pulls = a_study.ask(2)
     before = a_study.n_events
-    with pytest.raises(UnknownPull):
+    with raises(UnknownPull):
         a_study.write(writes.FailMany([writes.Fail(pulls[0], "lost"), writes.Fail(ID, "lost")]))
     assert a_study.n_events == before
     done = a_study.write(writes.FailMany([writes.Fail(pull, "lost") for pull in pulls]))
@@ -214,11 +215,11 @@ def test_a_key_counts_once_within_one_write_too(a_study):
     assert first == again
     assert a_study.n_events == 1
     other = writes.Tell(PROBLEM.pull(arm="b", group="x"), 0.5, None, "key 2")
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         a_study.write(writes.TellMany([replace(same.writes[0], request_id="key 2"), other]))
     assert caught.value.name == "request_id"
     pulls = a_study.ask(2)
-    with pytest.raises(InvalidArgument) as caught:
+    with raises(InvalidArgument) as caught:
         a_study.write(writes.TellMany([writes.Tell(pull, 0.5, None, "k") for pull in pulls]))
     assert caught.value.name == "request_id"
     assert a_study.n_events == 3
