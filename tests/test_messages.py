@@ -1,5 +1,6 @@
 """Tests check the fields of errors, and their words against one file, which a command rewrites."""
 
+import sys
 import warnings
 from collections import defaultdict
 from contextlib import nullcontext
@@ -20,6 +21,7 @@ WORDS = "InvalidArgument: delta must be in (0, 1); got 2.0"
 def reviewed(request, monkeypatch):
     """Return a function that replaces the reviewed messages of the running test."""
     monkeypatch.setattr(messages, "_writing", False)
+    monkeypatch.setattr(messages, "_PYTHON", sys.version_info[:2])
 
     def have(*words, ids=""):
         found = {(HERE, request.node.originalname, ids): set(words)}
@@ -55,6 +57,15 @@ def test_another_type_and_no_error_at_all_fail(reviewed):
         refuse()
     with pytest.raises(pytest.fail.Exception), raises(InvalidArgument):
         pass
+
+
+def test_words_are_compared_and_written_on_one_version_of_python_only(reviewed, monkeypatch):
+    reviewed()
+    monkeypatch.setattr(messages, "_PYTHON", (3, 0))
+    with raises(InvalidArgument, "delta"):
+        refuse()
+    with pytest.raises(pytest.UsageError):
+        Rewriting(None)
 
 
 def test_a_message_that_was_not_reviewed_fails_and_names_the_command(reviewed):
@@ -173,6 +184,7 @@ NEW = {f"{HERE}::test_x[a]": ["E: new"]}
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.setattr(messages, "_writing", messages._writing)
+    monkeypatch.setattr(messages, "_PYTHON", sys.version_info[:2])
     return tmp_path / "messages.txt"
 
 
