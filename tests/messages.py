@@ -315,7 +315,8 @@ def _case_of(nodeid: str) -> Case:
     file, _, name = nodeid.partition("::")
     test, _, ids = name.partition("[")
     ids = ids.removesuffix("]").encode("utf-8", "backslashreplace").decode("utf-8")
-    return file, test, ids[:_LONGEST_ID]
+    # The file has this mark between ids.
+    return file, test, ids[:_LONGEST_ID].replace(" | ", "|")
 
 
 def _indented(message: str) -> str:

@@ -407,7 +407,7 @@ def test_values_at_the_end_of_what_is_accepted_contradict_and_raise_nothing():
         if not policy.stopped:
             carry_out(policy, [values])
     assert "noise_cov" in policy.warnings()[0]
-    assert units_of(policy.problem).unit.tolist() == [1.0, 1.0]
+    assert units_of(policy.problem, np.array([1.0, 0.0])).unit.tolist() == [1.0, 1.0]
 
 
 # ------------------------------------------------------------------------- where it is shown
