@@ -463,7 +463,8 @@ def test_any_other_name_will_do(place, name):
 
 
 def test_a_study_that_is_not_there(place):
-    with raises(errors.StudyNotFound):
+    # The words list all other studies.
+    with pytest.raises(errors.StudyNotFound):
         place.open("missing")
 
 

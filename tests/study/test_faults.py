@@ -243,7 +243,7 @@ def test_a_read_only_folder_is_named(open_folder):
 
     @as_ordinary_user
     def check():
-        with raises(StorageError):
+        with pytest.raises(StorageError):
             make(open_folder / "new.db")
 
 
@@ -261,7 +261,7 @@ def test_a_finished_study_can_be_read_where_nothing_can_be_written(open_folder):
             assert study.verify().ok
             assert study.outstanding() == [pull]
             for write in (study.ask, lambda: study.tell(pull, 1.0)):
-                with raises(StorageError):
+                with pytest.raises(StorageError):
                     write()
             assert same_state(study.policy, replayed(study))
 
@@ -293,7 +293,7 @@ def test_a_file_that_may_not_be_read_is_named(open_folder):
 
     @as_ordinary_user
     def check():
-        with raises(StorageError):
+        with pytest.raises(StorageError):
             reopened(path)
 
 
@@ -308,7 +308,7 @@ def test_a_read_only_file_in_a_writable_folder_can_be_read(open_folder):
     def check():
         with reopened(path) as study:
             assert study.policy.asked == 1
-            with raises(StorageError):
+            with pytest.raises(StorageError):
                 study.ask()
 
 
