@@ -297,6 +297,9 @@ def growth(records: Records) -> Iterator[str]:
         for case in record.cases:
             if "missing" in case:
                 yield f"{number(float(case['case']), 1)}: {case['missing']}."
+        for case in found:
+            if "measured" in case:
+                yield _origin_of(number(float(case["case"]), 1), case["measured"])
         yield ""
 
 
@@ -497,6 +500,16 @@ def _peers(
         if "missing" in case:
             yield ""
             yield f"Not in the table: {case['case']} ({case['missing']})."
+    for case in _measured(records, part):
+        if "measured" in case:
+            yield ""
+            yield _origin_of(case["case"], case["measured"])
+
+
+def _origin_of(case: str, measured: dict[str, str]) -> str:
+    """Return where figures come from that the last run of their part left as they were."""
+    commit, date, command = measured["commit"][:10], measured["date"], measured["command"]
+    return f"{case}: measured on {date}, commit `{commit}`, with `{command}`."
 
 
 def _measured(records: Records, part: str) -> Iterator[Figures]:

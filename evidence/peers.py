@@ -342,7 +342,8 @@ def measure_peer(job: str, skip: set[str], effort: float, seed: int) -> Iterator
         try:
             installed = version(package or "fairtrial")
         except PackageNotFoundError:
-            yield {"case": name, "missing": f"{package} is not installed"}
+            reason = f"{package} is not installed"
+            yield {"case": name, "missing": reason, "is_untried": True}
             continue
         with compiled(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")

@@ -96,21 +96,30 @@ def measure_part(
             found[still[0]] = {"case": still[0], "missing": reason or "no figures"}
             say(f"{name}, {still[0]}: {reason}")
     earlier = _earlier(name, folder)
-    cases = [_kept(earlier.get(case, {}), found[case]) for case in part.cases]
+    cases = [_kept(earlier.get(case), found[case]) for case in part.cases]
     record = replace(record, cases=cases, processor_seconds=round(spent, 1))
     record.write(folder)
     return record
 
 
 def _earlier(name: str, folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the stored figures of each case that has some, with where they come from."""
     file = file_of(name, folder)
-    return {case["case"]: case for case in Record.read(file).cases} if file.is_file() else {}
+    if not file.is_file():
+        return {}
+    record = Record.read(file)
+    origin = {"commit": record.commit, "date": record.date, "command": record.command}
+    return {
+        case["case"]: {"measured": origin, **case} for case in record.cases if "missing" not in case
+    }
 
 
-def _kept(earlier: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """Return the earlier figures of a peer that is not installed now, otherwise the new ones."""
-    is_absent = found.get("missing", "").endswith("is not installed")
-    return earlier if is_absent and earlier and "missing" not in earlier else found
+def _kept(earlier: dict[str, Any] | None, found: dict[str, Any]) -> dict[str, Any]:
+    """Return the earlier figures of a case that was not tried now, otherwise the new ones.
+
+    A case is not tried if it needs more effort, or a package that is not installed.
+    """
+    return earlier if earlier is not None and found.get("is_untried") else found
 
 
 def _measure_in_process(

@@ -86,6 +86,7 @@ def test_sizes_that_would_take_too_long_are_left_out(monkeypatch):
         "left out: about 1000 s expected",
         "left out: about 10000 s expected",
     ]
+    assert [case.get("is_untried", False) for case in found] == [False, False, True, True, True]
 
 
 @pytest.mark.parametrize(
@@ -161,6 +162,7 @@ def test_a_peer_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(peers.PEERS, "toys", {"toys, all": ("no-such-package", None)})
     [found] = peers.measure_peer("toys", set(), 0.1, 1)
     assert found["missing"] == "no-such-package is not installed"
+    assert found["is_untried"]
 
 
 def test_peers_play_on_the_same_rewards():

@@ -112,10 +112,13 @@ def test_growth_shows_the_exponent_and_what_was_left_out():
          "megabytes": 100.0, "growth_megabytes": -1.0}
         for size in (1_000, 10_000)
     ]  # fmt: skip
+    cases[1]["measured"] = {"commit": "d" * 40, "date": "2026-11-27", "command": "./dev evidence x"}
     cases.append({"case": "100000", "missing": "left out: about 1000 s expected"})
     text = "\n".join(growth({"growth/events": record("growth/events", cases)}))
     assert "Exponent of the total time: 1; of the two largest sizes: 1." in text
     assert "100,000: left out: about 1000 s expected." in text
+    earlier = "10,000: measured on 2026-11-27, commit `dddddddddd`, with `./dev evidence x`."
+    assert earlier in text.splitlines()
 
 
 def test_workers_are_compared_by_their_efficiency():

@@ -109,15 +109,27 @@ def test_a_program_that_measures_nothing_ends(measure):
     assert [case["missing"] for case in record.cases] == ["no figures"] * 3
 
 
-def test_a_peer_that_is_not_installed_keeps_its_figures(measure, tmp_path):
-    measure("pass\n")
-    absent = """
-        print(json.dumps({'case': case, 'missing': 'toys is not installed'}), flush=True)
-        continue
-    """
-    assert [case.get("n") for case in measure(absent).cases] == [1, 1, 1]
+UNTRIED = """
+    untried = {'case': case, 'missing': 'too large', 'is_untried': True}
+    print(json.dumps(untried), flush=True)
+    continue
+"""
+
+
+def test_a_case_that_is_not_tried_keeps_its_figures_and_their_origin(measure, tmp_path):
+    first = measure("pass\n")
+    origin = {"commit": first.commit, "date": first.date, "command": first.command}
+    kept = [{"measured": origin, "case": case, "n": 1} for case in CASES]
+    assert measure(UNTRIED).cases == kept
+    assert measure(UNTRIED).cases == kept, "the origin is that of the measurement"
+    assert measure("pass\n").cases == first.cases
     file_of("toy", tmp_path).unlink()
-    assert [case.get("n") for case in measure(absent).cases] == [None] * 3
+    assert [case.get("n") for case in measure(UNTRIED).cases] == [None] * 3
+
+
+def test_a_case_that_fails_does_not_keep_its_figures(measure):
+    measure("pass\n")
+    assert "n" not in measure("if case == 'a': sys.exit('out of paper')\n").cases[0]
 
 
 @pytest.mark.parametrize(
