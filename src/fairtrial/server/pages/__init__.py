@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from fairtrial.server.pages import forms, routes
+from fairtrial.server.pages import pulls, routes, submissions
 
 __all__ = ["add_pages"]
 
@@ -12,5 +12,6 @@ __all__ = ["add_pages"]
 def add_pages(app: FastAPI) -> None:
     """Add the pages for browsers to the service's application."""
     # The addresses of forms come first, because the route of tabs matches any name.
-    app.include_router(forms.routes)
+    app.include_router(pulls.routes)
+    app.include_router(submissions.routes)
     app.include_router(routes.routes)

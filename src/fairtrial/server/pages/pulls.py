@@ -1,0 +1,333 @@
+"""Pages that show the pulls of a study, with the forms for carrying them out."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from fairtrial.core.wording import plural
+from fairtrial.errors import UnknownPull
+from fairtrial.presentation.words import count, number
+from fairtrial.server.blinding import Entered, entered, require_own, sees_arms
+from fairtrial.server.pages.fields import Fields
+from fairtrial.server.pages.forms import (
+    ask_fields,
+    close_fields,
+    forms_of,
+    may_unmask,
+    reason_field,
+    stop_fields,
+)
+from fairtrial.server.pages.guarded import PageRoute
+from fairtrial.server.pages.observers import View
+from fairtrial.server.pages.routes import shown, study_page, viewer_of
+from fairtrial.server.pages.site import address
+from fairtrial.server.pages.tabs import PULLS
+from fairtrial.server.routes.common import PullId, StudyName
+from fairtrial.server.security.access import Caller
+from fairtrial.server.service import Service, TheService
+from fairtrial.study import Study
+from fairtrial.study.log import PullRow, as_time
+from fairtrial.study.numbers import numbers_of
+
+routes = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+_MOST_SHOWN = 200
+_MOST_ENTERED = 100
+_STATES = {
+    "open": "open: waiting for its result",
+    "told": "has a result",
+    "expired": "expired: its time is over; a late result is still accepted",
+    "cancelled": "cancelled; a late result is still accepted",
+    "lost": "given up; a late result is still accepted",
+}
+NO_CACHE = {"Cache-Control": "no-store"}
+
+
+@routes.get("/studies/{study}/pulls")
+async def show_pulls(
+    request: Request, service: TheService, study: StudyName, done: str | None = None
+) -> Response:
+    """Return the open pulls and the form to ask for more."""
+    viewer = await viewer_of(request, service, study)
+    viewer.require("run", study)
+    return await pulls_page(request, service, viewer, study, said=done)
+
+
+@routes.get("/studies/{study}/entered")
+async def show_entered(
+    request: Request, service: TheService, study: StudyName, after: int = -1
+) -> Response:
+    """Return all pulls with what was entered; without the scope ``read``, the user's own."""
+    viewer = await viewer_of(request, service, study)
+    viewer.require("run", study)
+
+    def make(view: View) -> Response:
+        opened = view.observer.study
+        store, worker = opened.session.store, None if viewer.can("read") else viewer.actor
+        begin = max(after, -1)
+        rows = store.some_pulls(opened.session.id, None, worker, begin, _MOST_ENTERED + 1)
+        page = rows[:_MOST_ENTERED]
+        hidden = _Shown(opened, viewer)
+        last = f"{address(study, 'entered')}?after={page[-1].number}" if page else ""
+        return study_page(
+            *(request, viewer, PULLS, view, [], "entered.html"),
+            headers=NO_CACHE,
+            pulls=[
+                _entered_line(row, seen, cells)
+                for row, seen, cells in zip(
+                    page, entered(opened, viewer, page), hidden.cells(page), strict=True
+                )
+            ],
+            later=last if len(rows) > len(page) else "",
+            is_first=begin < 0,
+            columns=hidden.columns,
+        )
+
+    return await shown(request, service, viewer, study, make, may_be_known=False)
+
+
+def _entered_line(row: PullRow, seen: Entered, cells: Sequence[str]) -> dict[str, Any]:
+    return {
+        "id": row.pull_id,
+        "number": row.number,
+        "cells": cells,
+        "state": _STATES.get(row.state, row.state).partition(":")[0].partition(";")[0],
+        "entered": "" if seen.values is None else _in_words(seen.values),
+        "note": "corrected by somebody else" if seen.is_outdated else "",
+    }
+
+
+async def pulls_page(
+    request: Request,
+    service: Service,
+    viewer: Caller,
+    study: str,
+    *,
+    ask: Fields | None = None,
+    stop: Fields | None = None,
+    close: Fields | None = None,
+    unmask: Fields | None = None,
+    status: int = 200,
+    said: str | None = None,
+) -> Response:
+    """Return the page of the open pulls, with forms that were refused in place of blank ones."""
+
+    def make(view: View) -> Response:
+        opened = view.observer.study
+        store, worker = opened.session.store, None if viewer.can("read") else viewer.actor
+        rows = store.some_pulls(opened.session.id, "open", worker, -1, _MOST_SHOWN)
+        labels = _Shown(opened, viewer, has_blocks=opened.session.has_blocks)
+        return study_page(
+            *(request, viewer, PULLS, view, [], "pulls.html"),
+            status=status,
+            headers=NO_CACHE,
+            done=_done(opened, viewer, said),
+            stopped=opened.stopped,
+            ask=ask or ask_fields(opened.checks),
+            stop=stop or stop_fields(),
+            close=close or (close_fields(opened) if viewer.can("admin") else None),
+            may_stop=viewer.can("admin") and not opened.stopped,
+            unmask=(unmask or Fields([reason_field()])) if may_unmask(opened, viewer) else None,
+            key=secrets.token_hex(16),
+            pulls=[
+                _pull_line(row, cells) for row, cells in zip(rows, labels.cells(rows), strict=True)
+            ],
+            total=store.count_open(opened.session.id, worker),
+            columns=labels.columns,
+        )
+
+    return await shown(request, service, viewer, study, make, may_be_known=status == 200)
+
+
+class _Shown:
+    """What a table says about pulls: participants, labels, kits and blocks, as far as shown.
+
+    Parameters
+    ----------
+    study, viewer : Study, Caller
+        The study, and who looks at it.
+    has_blocks : bool
+        Whether there is a column for the block.
+    """
+
+    def __init__(self, study: Study, viewer: Caller, *, has_blocks: bool = False) -> None:
+        self._study = study
+        self._conduct = study.checks.conduct
+        self._sees_arms = sees_arms(study, viewer)
+        self._has_blocks = has_blocks and self._sees_arms
+
+    @property
+    def columns(self) -> list[str]:
+        """The titles of the columns."""
+        return [
+            *(["Participant"] if self._conduct.participants else []),
+            *(str(name).capitalize() for name in self._labels(0)),
+            *(["Kits"] if self._conduct.masked else []),
+            *(["Block"] if self._has_blocks else []),
+        ]
+
+    def _labels(self, action: int) -> dict[str, Any]:
+        return self._conduct.shown_labels(self._study.problem, action, sees_arms=self._sees_arms)
+
+    def cells(self, rows: Sequence[PullRow]) -> list[list[str]]:
+        """Return the cells of each pull."""
+        session = self._study.session
+        numbers = numbers_of(session.store, session.id, self._conduct, rows)
+        return [
+            [
+                *([own.participant or ""] if self._conduct.participants else []),
+                *map(str, self._labels(row.action).values()),
+                *([", ".join(own.kits)] if self._conduct.masked else []),
+                *([str(row.tag)] if self._has_blocks else []),
+            ]
+            for row, own in zip(rows, numbers, strict=True)
+        ]
+
+
+def _pull_line(row: PullRow, cells: Sequence[str]) -> dict[str, Any]:
+    due = "no date" if row.lease_until is None else f"{as_time(row.lease_until):%Y-%m-%d %H:%M} UTC"
+    return {
+        "id": row.pull_id,
+        "number": row.number,
+        "cells": cells,
+        "due": due,
+        "worker": row.worker or "",
+    }
+
+
+@routes.get("/studies/{study}/pulls/{pull}")
+async def show_pull(
+    request: Request,
+    service: TheService,
+    study: StudyName,
+    pull: PullId,
+    done: str | None = None,
+) -> Response:
+    """Return one pull with its forms."""
+    viewer = await viewer_of(request, service, study)
+    viewer.require("run", study)
+    return await pull_page(request, service, viewer, study, pull, said=done)
+
+
+async def pull_page(
+    request: Request,
+    service: Service,
+    viewer: Caller,
+    study: str,
+    pull: str,
+    *,
+    refused: Mapping[str, Fields] | None = None,
+    status: int = 200,
+    said: str | None = None,
+) -> Response:
+    """Return the page of one pull, with forms that were refused in place of blank ones."""
+
+    def make(view: View) -> Response:
+        opened = view.observer.study
+        require_own(opened, viewer, pull)
+        row = row_of(opened, pull)
+        [seen] = entered(opened, viewer, [row])
+        forms = forms_of(row, opened, viewer, seen, refused or {})
+        return study_page(
+            *(request, viewer, PULLS, view, [], "pull.html"),
+            status=status,
+            headers=NO_CACHE,
+            # Do not reload this page while somebody types; nothing else on it changes.
+            state="",
+            done=_done(opened, viewer, said),
+            number=row.number,
+            pull_id=pull,
+            seen=row.value_seq,
+            facts=_facts(opened, viewer, row, seen),
+            forms_shown=forms,
+            key=secrets.token_hex(16),
+        )
+
+    return await shown(request, service, viewer, study, make, may_be_known=False)
+
+
+def row_of(study: Study, pull: str) -> PullRow:
+    """Return a pull of a study; raise if the study never issued it."""
+    row = study.session.store.pull(study.session.id, pull)
+    if row is None:
+        raise UnknownPull("this study never issued such a pull")
+    return row
+
+
+def _facts(study: Study, viewer: Caller, row: PullRow, seen: Entered) -> list[tuple[str, str]]:
+    problem, conduct, unmasked = study.problem, study.checks.conduct, sees_arms(study, viewer)
+    labels = conduct.shown_labels(problem, row.action, sees_arms=unmasked)
+    facts = [(str(name).capitalize(), str(label)) for name, label in labels.items()]
+    facts += [
+        (str(name), number(value) if isinstance(value, float) else str(value))
+        for name, value in (problem.conditions(row.action) if unmasked else {}).items()
+    ]
+    if study.session.has_blocks and unmasked:
+        facts.append(("Block", str(row.tag)))
+    facts.append(("State", _STATES.get(row.state, row.state)))
+    if row.worker:
+        facts.append(("Asked for by", row.worker))
+    if row.state == "open" and row.lease_until is not None:
+        facts.append(("Due", f"{as_time(row.lease_until):%Y-%m-%d %H:%M} UTC"))
+    session = study.session
+    [numbers] = numbers_of(session.store, session.id, conduct, [row])
+    if numbers.participant is not None:
+        facts.insert(0, ("Participant", numbers.participant))
+    if numbers.kits:
+        facts.append(("Kits", ", ".join(numbers.kits)))
+    if seen.values is not None:
+        facts.append((_kind_of_values(row, seen), _in_words(seen.values)))
+    return facts
+
+
+def _kind_of_values(row: PullRow, seen: Entered) -> str:
+    if seen.is_outcome:
+        return "Result"
+    if seen.is_outdated:
+        return "You entered (somebody has corrected the result since)"
+    return "Entered so far" if row.told_seq is None else "You entered"
+
+
+def _in_words(values: Any) -> str:
+    if isinstance(values, Mapping):
+        return ", ".join(f"{name}: {_in_words(value)}" for name, value in values.items())
+    if values is None:
+        return "missing"
+    return f"{values:g}" if isinstance(values, float) else str(values)
+
+
+_DONE = {
+    "ask": "pull asked for",
+    "tell": "The result is recorded",
+    "late_tell": "The late result is recorded",
+    "report": "The reading is recorded",
+    "kit": "The kit is recorded",
+    "fail": "The pull is given up",
+    "amend": "The correction is recorded",
+    "stop": "The study is stopped",
+    "close": "Nobody is asked for it any more",
+}
+
+
+def _done(study: Study, viewer: Caller, said: str | None) -> str:
+    """Return what was done, read from the log so that a link cannot make the page lie."""
+    if said is None:
+        return ""
+    if said == "none":
+        return "The study has stopped, or has no pull to give before the next result."
+    kind, _, rest = said.partition("-")
+    if kind == "ask" and rest.isascii() and rest.isdigit() and len(rest) < 6:
+        # A single pull is shown on its own page.
+        where = "" if rest == "1" else ": see the open pulls below"
+        return f"{plural(int(rest), 'pull')} asked for{where}."
+    if kind == "event" and rest.isascii() and rest.isdigit() and len(rest) < 19:
+        event = next(study.events(max(int(rest) - 1, 0)), None)
+        if event is None or not (viewer.can("read") or event.actor == viewer.actor):
+            return ""
+        if event.seq == int(rest) and event.kind in _DONE:
+            return f"{_DONE[event.kind]}, as event {count(event.seq)}."
+    return ""
