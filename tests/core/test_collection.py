@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from fairtrial.core.collection import without_collection
+from fairtrial.core.collection import collecting_rarely, without_collection
 
 
 @without_collection()
@@ -28,3 +28,13 @@ def test_a_collector_that_was_off_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_it_looks_seldom_until_the_last_one_has_left():
+    before = gc.get_threshold()
+    with collecting_rarely:
+        with pytest.raises(ZeroDivisionError), collecting_rarely:
+            raise ZeroDivisionError
+        assert gc.get_threshold() == collecting_rarely.thresholds
+    assert gc.get_threshold() == before
+    assert gc.isenabled()

@@ -1,5 +1,7 @@
 """Kernels are compiled once, and code from older sources never runs."""
 
+import contextlib
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ from numba.core import config
 from numba.core.compiler import Flags
 
 from fairtrial.core import machine_code
+from fairtrial.core.collection import collecting_rarely
 from fairtrial.core.compilation import compiled, kernel
 from fairtrial.core.machine_code import PACKAGE, _imported_by, _reached_from, source_stamp
 
@@ -324,3 +327,19 @@ def test_options_of_a_compilation_are_those_that_numba_looks_up_one_by_one():
     assert (copy == flags) is False  # numba defines `!=` apart
     copy.discard("release_gil")
     assert copy.values()["release_gil"] == unchanged.release_gil
+
+
+def test_python_seldom_looks_for_unused_objects_while_it_compiles(monkeypatch):
+    seen = []
+
+    @contextlib.contextmanager
+    def noting():
+        seen.append(gc.get_threshold())
+        yield
+
+    monkeypatch.setattr(machine_code, "linking_what_kernels_call", noting)
+    before = gc.get_threshold()
+    with compiled():
+        assert kernel(lambda x: x + 1)(1) == 2
+    assert seen == [collecting_rarely.thresholds]
+    assert gc.get_threshold() == before
