@@ -112,7 +112,7 @@ def test_a_refused_outcome_is_named_with_its_line_and_nothing_is_kept(folder, in
     lines[300] = lines[300].rsplit(",", 1)[0] + ",7"
     table.write_text("\n".join(lines) + "\n")
     done = invoke("analyse", configuration(folder), table, *OPTIONS)
-    assert done.exit_code == ExitCode.FAILURE
+    assert done.exit_code == ExitCode.USAGE
     assert "line 301: outcome" in done.stderr
     assert not (folder / "cure.db").exists()
 
@@ -241,7 +241,17 @@ def test_what_the_checks_find_is_said_and_stands_in_the_report(folder, invoke, t
         *("--report", page),
     )
     for text in (done.stdout, page.read_text(encoding="utf-8")):
-        assert "the table looks sorted by arm" in " ".join(text.split())
+        assert " ".join(text.split()).count("the table looks sorted by arm") == 1
+
+
+def test_the_report_shows_segments_with_the_differences(folder, invoke, table):
+    page = folder / "page.html"
+    options = (*OPTIONS, "--segment", "group", "--report", page)
+    done = invoke("analyse", configuration(folder), table, *options)
+    assert done.exit_code == ExitCode.OK
+    question, arms = page.read_text(encoding="utf-8").split(">Arms</h2>")
+    assert "group = f: new minus old" in arms
+    assert "group = f: new minus old" not in question
 
 
 def test_the_report_audits_only_the_end_of_a_long_log(folder, invoke, table, monkeypatch):

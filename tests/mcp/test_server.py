@@ -83,6 +83,7 @@ def test_a_study_is_listed_shown_and_verified(storage):
     assert (shown["events"], shown["progress"]["told"]) == (2, 1)
     assert (answer["arm"], answer["status"]) == (None, "running")
     assert answer["guarantee"]["proven"]
+    assert answer["warnings"] == shown["health"]["warnings"] == []
     assert verified == {
         "ok": True,
         "events": 2,

@@ -404,6 +404,15 @@ def test_a_study_of_other_families_is_kept_and_has_a_report(
         write_report(study, tmp_path / "report.html")
 
 
+@pytest.mark.parametrize("odd", ["1788220889", "soon"])
+def test_a_cell_unlike_the_dates_of_its_column_is_named(odd: str) -> None:
+    days = [f"2026-11-{day:02d}" for day in range(1, 9)]
+    table = {"arm": ["a", "b"] * 4, "outcome": [0, 1] * 4, "day": [*days[:5], odd, *days[6:]]}
+    problem = Problem(["a", "b"], 1, floors=None, reward_range=(0, 1))
+    with raises(errors.InvalidArgument, "order, row 5", given=odd):
+        analyse(problem, table, order="day")
+
+
 @pytest.mark.parametrize("problem", OTHERS)
 @pytest.mark.parametrize(
     ("column", "value", "error", "name"),

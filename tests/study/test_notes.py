@@ -95,6 +95,44 @@ def test_an_analysis_notes_what_was_found_in_its_table():
     assert study.notes["checks of the table"] == "no problem found"
 
 
+@pytest.fixture
+def lopsided():
+    """An analysis of a table in which one arm has far more units than planned."""
+    table = {"arm": ["a", "a", "b"] * 300, "outcome": [1, 0, 0] * 300}
+    with pytest.warns(UserWarning, match="sample ratio"):
+        study = analyse(PROBLEM, table, order="as given")
+    yield study
+    study.close()
+
+
+def test_problems_of_a_table_are_warnings_of_the_study(lopsided):
+    [said] = [one for one in lopsided.health()["warnings"] if one.startswith("sample ratio: ")]
+    assert "a 600" in said
+    assert not any("sample ratio" in one for one in lopsided.health(blinded=True)["warnings"])
+
+
+def test_the_decision_of_a_report_points_to_problems_of_the_table(lopsided, tmp_path):
+    page = write_report(lopsided, tmp_path / "page.html").read_text(encoding="utf-8")
+    _, decision = page.split(">Decision</h2>")
+    decision, rest = decision.split("<h2", 1)
+    assert "found problems: sample ratio. Read them under Health" in decision
+    assert "the units per arm contradict the planned shares" in rest
+
+
+def test_a_problem_of_the_table_is_a_warning_at_the_line_of_the_caller():
+    table = {"arm": ["a", "a", "b"] * 300, "outcome": [1, 0, 0] * 300}
+    with pytest.warns(UserWarning, match="sample ratio") as caught:
+        analyse(PROBLEM, table, order="as given").close()
+    assert {one.filename for one in caught} == {__file__}
+
+
+def test_of_many_differences_between_studies_the_first_are_named(store):
+    made(store, notes={f"topic {number}": "old" for number in range(10)}).close()
+    with pytest.raises(StudyExists) as caught:
+        made(store, notes={f"topic {number}": "new" for number in range(10)})
+    assert "topic 5 is 'old' and 'new'; and 4 more" in str(caught.value)
+
+
 def test_an_analysis_cuts_notes_that_are_too_long():
     unit = "u" * 600
     table = {unit: [1, 1, 2, 3], "arm": ["a", "a", "b", "a"], "outcome": [1, 0, 0, 1]}

@@ -80,7 +80,10 @@ def _add_reading(server: MCPServer, studies: Studies) -> None:
         return studies.shown(study)
 
     def recommend(study: str) -> dict[str, Any]:
-        """Return the study's answer: the arm, or null while `status` is "running"."""
+        """Return the study's answer: the arm, or null while `status` is "running".
+
+        Quote `warnings`, if there are any: they say which assumptions the data contradict.
+        """
         return studies.recommended(study)
 
     def verify(study: str) -> dict[str, Any]:

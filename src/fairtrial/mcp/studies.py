@@ -74,9 +74,10 @@ class Studies:
         return _as_document(document)
 
     def recommended(self, name: str) -> dict[str, Any]:
-        """Return the present answer of a study."""
+        """Return the present answer of a study, and what casts doubt on it."""
         with self._opened(name) as study:
-            return _as_document(study.recommend().to_dict())
+            answer, warnings = study.recommend().to_dict(), study.health()["warnings"]
+        return _as_document(answer | {"warnings": warnings})
 
     def verified(self, name: str) -> dict[str, Any]:
         """Return the result of an audit of a study's log, and the hash of its last event."""

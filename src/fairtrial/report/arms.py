@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fairtrial.core.noted import ABOUT_SEGMENTS, segments_noted
 from fairtrial.core.recommendation import Effect, Estimate
 from fairtrial.presentation.charts import Bar, ShareChart, interval_chart, share_chart
 from fairtrial.presentation.closed import marked, marked_labels
@@ -29,10 +30,19 @@ from fairtrial.presentation.shares import (
     shares_of,
 )
 from fairtrial.presentation.sources import arm_of, pulled
-from fairtrial.presentation.words import count, decimals, fixed, listed, number, percent, plural
+from fairtrial.presentation.words import (
+    count,
+    decimals,
+    ended,
+    fixed,
+    listed,
+    number,
+    percent,
+    plural,
+)
 from fairtrial.report import charts
 from fairtrial.report.findings import Findings, places_of
-from fairtrial.report.html import Markup, element, folded, label, section, table, text_of
+from fairtrial.report.html import Markup, bdi, element, folded, label, section, table, text_of
 
 __all__ = ["arms"]
 
@@ -49,8 +59,15 @@ def arms(found: Findings) -> Markup:
         return section("Arms", element("p", "The policy reports no estimates by action."))
     # If shares are guaranteed, the section on fairness shows them next to what is owed.
     where = None if shares_of(found.progress) else _allocation(found)
-    parts = _qualities(found), _differences(found), _predictions(found), _weighted(found), where
-    return section("Arms", *parts)
+    return section(
+        "Arms",
+        _qualities(found),
+        _differences(found),
+        _by_segment(found.study.notes),
+        _predictions(found),
+        _weighted(found),
+        where,
+    )
 
 
 def _overall(found: Findings) -> tuple[tuple[Estimate, ...], Cut]:
@@ -170,6 +187,21 @@ def _by_group(found: Findings, effects: Sequence[Effect]) -> Markup | None:
     rows = len(effects)
     return folded(
         f"By group: {plural(rows, 'row')}", _differences_table(found, "By group", effects), rows
+    )
+
+
+def _by_segment(notes: Mapping[str, str]) -> Markup | None:
+    """Return the differences in the segments of a finished experiment."""
+    segments = segments_noted(notes)
+    if not segments:
+        return None
+    rows = [(bdi(name), bdi(said)) for name, said in segments.items()]
+    return text_of(
+        [
+            element("h3", "Differences by segment"),
+            table("By segment", ("Segment", "Difference, its interval, and units"), rows),
+            element("p", ended(notes[ABOUT_SEGMENTS])),
+        ]
     )
 
 

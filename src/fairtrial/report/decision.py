@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from fairtrial.core.noted import problems_of_table
 from fairtrial.core.recommendation import Progress, Recommendation
 from fairtrial.presentation.alternatives import (
     Alternative,
@@ -64,6 +65,7 @@ def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
     return section(
         "Decision",
         verdict_of(found.progress, endless=found.endless),
+        _doubt_about_table(found.study.notes),
         table("Facts", ("Fact", "Value"), rows) if rows else None,
         *_missing(found),
         None if found.endless else _evidence(found),
@@ -73,6 +75,15 @@ def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
         element("h3", "What would change this answer"),
         bullets(_what_would_change_it(found)),
     )
+
+
+def _doubt_about_table(notes: Mapping[str, str]) -> Markup | None:
+    """Return which checks of a finished experiment's table found problems."""
+    topics = ", ".join(problems_of_table(notes))
+    if not topics:
+        return None
+    said = f"Checks of the table found problems: {topics}. Read them under Health before you use "
+    return element("p", element("strong", f"{said}this result."), class_="warning")
 
 
 def verdict_of(progress: Progress, *, endless: bool) -> Markup:

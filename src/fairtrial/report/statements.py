@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fairtrial.core.noted import ABOUT_SEGMENTS, SEGMENT, is_problem_of_table, segments_noted
 from fairtrial.core.problem import Problem
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.presentation.words import ended
@@ -20,9 +21,19 @@ _KINDS = {
 
 def question(problem: Problem, notes: Mapping[str, str] | None = None) -> Markup | None:
     """Return the section on the question; None if there is none, and there are no notes."""
-    noted = notes_table("Noted when the study was created", notes or {})
+    noted = notes_table("Noted when the study was created", _without_own_place(notes or {}))
     tables = [found for found in (question_table(problem), noted) if found]
     return section("The question", *tables) if tables else None
+
+
+def _without_own_place(notes: Mapping[str, str]) -> dict[str, str]:
+    """Return the notes that no other section shows: not problems of a table, and not segments."""
+    segments = {SEGMENT + name for name in segments_noted(notes)}
+    return {
+        topic: said
+        for topic, said in notes.items()
+        if not is_problem_of_table(topic) and topic not in segments and topic != ABOUT_SEGMENTS
+    }
 
 
 def notes_table(caption: str, notes: Mapping[str, str]) -> Markup | None:

@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core import Problem
-from fairtrial.core.cells import FAILED, MISSING, NotANumber, is_blank, odd_cells, tidy
+from fairtrial.core.cells import (
+    FAILED,
+    MISSING,
+    NotANumber,
+    NumberFormat,
+    is_blank,
+    odd_cells,
+    tidy,
+)
 from fairtrial.core.collection import without_collection
 from fairtrial.core.columns import Columns
 from fairtrial.core.compilation import compiled
@@ -23,6 +31,7 @@ from fairtrial.core.counted import CountedUnits
 from fairtrial.core.counting import Count, counting
 from fairtrial.core.family import Family, family_of
 from fairtrial.core.keywords import named_arguments
+from fairtrial.core.noted import ABOUT_SEGMENTS, SEGMENT
 from fairtrial.core.problem import Outcome
 from fairtrial.core.tables import columns_of_measures, columns_of_predictions, open_table
 from fairtrial.core.validation import check_flag, check_instance
@@ -39,6 +48,7 @@ from fairtrial.study.table_checks import (
     TableCheck,
     beyond_median,
     crowded_units,
+    notes_on_checks,
     outlying_units,
     planned_shares,
     refuse_sorted_by_outcome,
@@ -82,6 +92,9 @@ _BLANK = "(blank)"
 
 _MOST_NOTED = 500
 """Effects by segment that the study itself keeps."""
+
+_CALLER = 3
+"""The stack level of whoever called `analyse`, which is called by the check of its arguments."""
 
 _AT_ONCE = 25_000
 """Units of one transaction. Each transaction reads and writes the study's row, and its assignments
@@ -234,9 +247,9 @@ def analyse(
             on_progress=on_progress,
         )
     for left_out in found.repeated.in_words():
-        warnings.warn(f"unit {unit!r}: {left_out}", stacklevel=2)
+        warnings.warn(f"unit {unit!r}: {left_out}", stacklevel=_CALLER)
     for remark in (*found.remarks, *found.check.in_words()):
-        warnings.warn(remark, stacklevel=2)
+        warnings.warn(remark, stacklevel=_CALLER)
     return found.study
 
 
@@ -340,17 +353,16 @@ def _notes_on_table(
         notes[f"repeated units ({unit})"] = "; ".join(repeated.in_words()) or "none"
     if remarks:
         notes["assumptions about the table"] = "; ".join(remarks)
-    notes["checks of the table"] = "; ".join(check.in_words()) or "no problem found"
-    return notes
+    return notes | notes_on_checks(check)
 
 
 def _notes_on_segments(found: SegmentEffects | None) -> dict[str, str]:
     if found is None:
         return {}
-    shown = {one.name: one.in_words() for one in found.effects[:_MOST_NOTED]}
+    shown = {SEGMENT + one.name: one.in_words() for one in found.effects[:_MOST_NOTED]}
     more = len(found.effects) - len(shown)
     left_out = f". {more:,} more are not noted here" if more else ""
-    return {"effects by segment": found.note + left_out, **shown}
+    return {ABOUT_SEGMENTS: found.note + left_out, **shown}
 
 
 def _require_rows_of_units(order: str, successes: str | None) -> None:
@@ -828,12 +840,21 @@ def _numbers_or_times(table: Columns, name: str) -> list[Any]:
     dates = [_date(cell) for cell in cells]
     for row, date in enumerate(dates):
         if date is None:
-            accepted = f"must be a number or a date such as 2026-11-23 in the column {name!r}"
             odd = next(iter(odd_cells(cells, written)), row)
+            accepted = f"must be {_unlike(cells[odd], written)} in the column {name!r}"
             raise InvalidArgument(f"order, {table.where(odd)}", accepted, cells[odd])
     if len({date.tzinfo is None for date in dates if date is not None}) > 1:
         raise InvalidArgument("order", "must have a time zone in all rows or in none", name)
     return dates
+
+
+def _unlike(cell: Any, written: NumberFormat) -> str:
+    """Return what a cell must be that is not like the other cells of its column."""
+    if written.reads(cell):
+        return "a date, as in other rows,"
+    if _date(cell) is not None:
+        return "a number, as in other rows,"
+    return "a number or a date such as 2026-11-23"
 
 
 def _date(value: Any) -> datetime | None:

@@ -6,6 +6,7 @@ all segments of all columns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -26,6 +27,9 @@ MOST_SEGMENTS = 100
 _GROWTH, _TOUCH, _INITIAL = 0.03, 2, 10.0
 """How units are cut into blocks, as for the answer of `subpopulations`."""
 
+
+_DIGITS_OF_WIDTH = 3
+"""Digits of an interval's width that are shown."""
 
 _MIDDLE = 0.5
 
@@ -68,7 +72,25 @@ class SegmentEffect:
         units = plural(self.units, "unit")
         if self.difference is None:
             return f"too few units ({units})"
-        return f"{self.difference:.4g}, {self.lower:.4g} to {self.upper:.4g} ({units})"
+        difference, interval = self.rounded()
+        return f"{difference} ({interval}), {units}"
+
+    def rounded(self) -> tuple[str, str]:
+        """Return the difference and its interval, with as many digits as its width supports.
+
+        Examples
+        --------
+        >>> SegmentEffect("device", "tv", "b", "a", 90, 0, 8.9e-05, -0.00711, 0.0078).rounded()
+        ('0.0001', '-0.0071 to 0.0078')
+        >>> SegmentEffect("device", "tv", "b", "a", 2, 0).rounded()
+        ('-', '-')
+        """
+        if self.difference is None or self.lower is None or self.upper is None:
+            return "-", "-"
+        width = self.upper - self.lower
+        places = max(0, _DIGITS_OF_WIDTH - 1 - math.floor(math.log10(width))) if width > 0 else 4
+        ends = f"{self.lower:.{places}f} to {self.upper:.{places}f}"
+        return f"{self.difference:.{places}f}", ends
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,9 @@ __all__ = [
 
 _UNREADABLE = "unreadable"
 
+_NAMED = 6
+"""Differences between two specifications that a message names."""
+
 MOST_TOPICS, LONGEST_TOPIC, LONGEST_TEXT = 1_000, 500, 10_000
 """Limits of what people state about a study: it is read with every opening."""
 
@@ -206,10 +209,16 @@ class Specification:
             raise NotSupported(f"{self.policy['name']} is not the same when read back: {changed}")
 
     def difference(self, other: Specification) -> str:
-        """Return in words where two specifications differ; empty if they are equal."""
+        """Return in words where two specifications differ; empty if they are equal.
+
+        Of many differences the first few are named, and those of notes only after all others.
+        """
         mine, theirs = _flat(json.loads(self.to_json())), _flat(json.loads(other.to_json()))
-        keys = sorted(key for key in {**mine, **theirs} if _differ(mine, theirs, key))
-        return "; ".join(f"{key} is {_shown(mine, key)} and {_shown(theirs, key)}" for key in keys)
+        differing = (key for key in {**mine, **theirs} if _differ(mine, theirs, key))
+        keys = sorted(differing, key=lambda key: (key.startswith("notes."), key))
+        named = [f"{key} is {_shown(mine, key)} and {_shown(theirs, key)}" for key in keys[:_NAMED]]
+        more = [f"and {len(keys) - _NAMED:,} more"] if len(keys) > _NAMED else []
+        return "; ".join(named + more)
 
 
 def checked_notes(notes: Mapping[str, str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from fairtrial.core import Policy, Problem, Progress, Pull, Recommendation
 from fairtrial.core.frames import Library
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.logs import LogEvent
+from fairtrial.core.noted import problems_of_table
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_instance, check_integer
@@ -466,8 +467,8 @@ class Study(BaseStudy):
             `unsolicited`. `expiry`: what the policy does about expired leases; if outcomes get
             lost because of their values, the answer may be biased. `warnings`: sentences about
             assumptions that the results contradict, or about what prevents a decision. They
-            include drift, pulls of some arms that are passed over, and groups that arrive in other
-            proportions than stated.
+            include drift, pulls of some arms that are passed over, groups that arrive in other
+            proportions than stated, and what the checks of a finished experiment's table found.
         """
         counts = self._store.counts(self._session.id)
         return {
@@ -486,14 +487,18 @@ class Study(BaseStudy):
         }
 
     def _warnings(self, blinded: bool) -> list[str]:
+        found = [BLINDED if blinded else said for said in self._problems_of_table()]
         with self._session.at_head() as (row, policy):
-            found = [BLINDED if blinded else warning for warning in policy.warnings()]
+            found += [BLINDED if blinded else warning for warning in policy.warnings()]
             found += policy.remarks()
         # After the lock is released, so that others can write while a long log is read.
         told = assumption_warnings(self._store.steps(row.id, until=row.head_seq), policy)
         sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in told]
         self._log_new(found + sentences)
         return list(dict.fromkeys(found + sentences))
+
+    def _problems_of_table(self) -> list[str]:
+        return [f"{topic}: {said}" for topic, said in problems_of_table(self.notes).items()]
 
     def _log_new(self, warnings: Sequence[str]) -> None:
         """Log that there are warnings that this handle has not found before."""

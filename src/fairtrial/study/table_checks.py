@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.confidence.share_test import FALSE_ALARM, log_evidence_against_shares
+from fairtrial.core.noted import PROBLEM_OF_TABLE
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 
@@ -27,6 +28,7 @@ __all__ = [
     "TableCheck",
     "beyond_median",
     "crowded_units",
+    "notes_on_checks",
     "outlying_units",
     "planned_shares",
     "refuse_sorted_by_outcome",
@@ -156,19 +158,24 @@ class TableCheck:
         came = [[one.units - one.missing] for one in self.arms]
         return losses_differ(came, [[one.missing] for one in self.arms])
 
-    def in_words(self) -> list[str]:
-        """Return what was found, one sentence for each problem."""
-        found = []
+    def by_topic(self) -> dict[str, str]:
+        """Return what was found, by the topic of the problem."""
+        found = {}
         if self.ratio_differs:
-            found.append(_of_ratio(self.arms))
+            found["sample ratio"] = _of_ratio(self.arms)
         if self.losses_differ:
-            found.append(_of_losses(self.arms))
-        found += map(_of_stretches, self.sorted_by)
+            found["missing outcomes"] = _of_losses(self.arms)
+        if self.sorted_by:
+            found["order"] = "; ".join(map(_of_stretches, self.sorted_by))
         if self.crowded:
-            found.append(_of_crowded(self.crowded, self.usual_rows))
+            found["rows of a unit"] = _of_crowded(self.crowded, self.usual_rows)
         if self.outlying:
-            found.append(_of_outlying(self.outlying))
+            found["extreme outcomes"] = _of_outlying(self.outlying)
         return found
+
+    def in_words(self) -> list[str]:
+        """Return what was found, one text for each topic."""
+        return [f"{topic}: {said}" for topic, said in self.by_topic().items()]
 
     def to_dict(self) -> dict[str, Any]:
         """Return this as data; of odd units only the most extreme ones."""
@@ -185,6 +192,18 @@ class TableCheck:
         }
 
 
+def notes_on_checks(check: TableCheck) -> dict[str, str]:
+    """Return what a study keeps of the checks of its table, by topic.
+
+    Examples
+    --------
+    >>> notes_on_checks(TableCheck())
+    {'checks of the table': 'no problem found'}
+    """
+    found = {f"{PROBLEM_OF_TABLE}{topic}": said for topic, said in check.by_topic().items()}
+    return found or {"checks of the table": "no problem found"}
+
+
 def _as_data(odd: Sequence[OddUnit]) -> dict[str, Any]:
     return {"number": len(odd), "most_extreme": [asdict(one) for one in odd[:NAMED]]}
 
@@ -196,7 +215,7 @@ def _of_ratio(arms: Sequence[ArmUnits]) -> str:
         for one in arms[:NAMED]
     )
     return (
-        f"sample ratio: the units per arm contradict the planned shares: {each}. By chance this "
+        f"the units per arm contradict the planned shares: {each}. By chance this "
         "happens in fewer than 1 of 1,000 experiments. Units of an arm are missing from the "
         "table, or were assigned otherwise: find out why before you use the answer. If other "
         "shares were planned, state them"
@@ -209,16 +228,15 @@ def _of_losses(arms: Sequence[ArmUnits]) -> str:
         for one in arms[:NAMED]
     )
     return (
-        f"missing outcomes: some arms lack far more than others: {each}. By chance this happens "
-        "in fewer than 1 of 1,000 experiments: what makes an arm lose outcomes may depend on "
-        "their values, too"
+        f"some arms lack far more than others: {each}. By chance this happens in fewer than 1 of "
+        "1,000 experiments: what makes an arm lose outcomes may depend on their values, too"
     )
 
 
 def _of_stretches(found: Stretches) -> str:
     return (
-        f"order: the table looks sorted by {found.column}: it changes {found.changes:,} times from "
-        f"one row to the next, where a random order has about {found.expected:,.0f}. The guarantee "
+        f"the table looks sorted by {found.column}: it changes {found.changes:,} times from one "
+        f"row to the next, where a random order has about {found.expected:,.0f}. The guarantee "
         "needs the order of assignment: give the column with its time"
     )
 
@@ -226,8 +244,8 @@ def _of_stretches(found: Stretches) -> str:
 def _of_crowded(odd: Sequence[OddUnit], usual: int) -> str:
     named = ", ".join(f"{one.unit!r} {one.value:,.0f}" for one in odd[:NAMED])
     return (
-        f"{plural(len(odd), 'unit')} with implausibly many rows, perhaps bots or tests (99 % of "
-        f"the units have at most {usual:,}): {named}{_more(odd)}. They were treated like all others"
+        f"{plural(len(odd), 'unit')} with implausibly many, perhaps bots or tests (99 % of the "
+        f"units have at most {usual:,}): {named}{_more(odd)}. At most one row of each counts"
     )
 
 

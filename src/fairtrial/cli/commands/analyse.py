@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,20 +14,20 @@ from rich.table import Table
 from fairtrial.cli.config import load_configuration
 from fairtrial.cli.display import answer_text, print_table, wrapped
 from fairtrial.cli.exits import EPILOG, ExitCode
-from fairtrial.cli.output import decimal_option, emit, json_option, say, shown_number
+from fairtrial.cli.output import decimal_option, emit, json_option, say
 from fairtrial.cli.status_tables import print_standing
 from fairtrial.core.collection import without_collection
 from fairtrial.core.counting import counting
 from fairtrial.core.tables import open_table
 from fairtrial.core.wording import plural
-from fairtrial.errors import InvalidArgument
+from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.presentation.sources import minimizes
 from fairtrial.report import write_report
 from fairtrial.study.analysis import FROM_TABLE, study_of_table
 
 if TYPE_CHECKING:
     from fairtrial.study.analysis import Analysis
-    from fairtrial.study.segments import SegmentEffect, SegmentEffects
+    from fairtrial.study.segments import SegmentEffects
 
 __all__ = ["analyse"]
 
@@ -145,7 +147,7 @@ def analyse(
     tables = configuration.tables
     unit = unit or tables.unit
     rows = open_table(table, decimal or tables.decimal)
-    with counting("Analysing", "unit") as show:
+    with counting("Analysing", "unit") as show, _outcomes_of_a_table():
         found = study_of_table(
             configuration.problem,
             rows,
@@ -179,8 +181,13 @@ def analyse(
         raise click.exceptions.Exit(ExitCode.NO_ANSWER)
 
 
-def _interval(effect: SegmentEffect) -> str:
-    return f"{shown_number(effect.lower)} to {shown_number(effect.upper)}"
+@contextmanager
+def _outcomes_of_a_table() -> Iterator[None]:
+    """Let an outcome that is refused be a mistake in the table: nothing measures here."""
+    try:
+        yield
+    except InvalidOutcome as error:
+        raise InvalidArgument(error.name, error.accepted, error.given) from None
 
 
 def _label_and_column(text: str) -> tuple[str, str]:
@@ -225,14 +232,16 @@ def _show(found: Analysis, as_json: bool) -> None:
         f"A finished experiment with {plural(assigned, 'unit')}. The answer uses the first "
         f"{progress.asked:,}; {health['lost']:,} of them have no outcome."
     )
-    for remark in (*found.repeated.in_words(), *found.remarks, *found.check.in_words()):
+    problems = found.check.in_words()
+    for remark in (*found.repeated.in_words(), *found.remarks, *problems):
         say(wrapped("Warning", remark))
     say(answer_text(progress, endless=False))
     print_standing(progress, minimizes(study))
     if found.segments is not None:
         _show_segments(found.segments)
     for warning in health["warnings"]:
-        say(wrapped("Warning", warning))
+        if warning not in problems:
+            say(wrapped("Warning", warning))
     say(f"Kept as the study {study.name!r}.")
 
 
@@ -246,7 +255,7 @@ def _show_segments(found: SegmentEffects) -> None:
         table.add_row(
             *(effect.column, effect.segment, f"{effect.arm} - {effect.reference}"),
             *(f"{effect.units:,}", f"{effect.missing:,}"),
-            *(shown_number(effect.difference), _interval(effect)),
+            *effect.rounded(),
         )
     print_table(table)
     say(wrapped("Note", found.note))

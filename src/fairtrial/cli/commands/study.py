@@ -19,6 +19,7 @@ from fairtrial.cli.opening import open_study, refuse_to_replace, required, stora
 from fairtrial.cli.output import answer, emit, emit_long, json_option, say, shown_number
 from fairtrial.cli.status_tables import print_standing
 from fairtrial.client.address import is_service
+from fairtrial.core.noted import is_problem_of_table
 from fairtrial.core.wording import plural
 from fairtrial.errors import AccessRefused
 from fairtrial.presentation.recruitment import BLINDED, recruitment
@@ -129,7 +130,8 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
             say(answer_text(progress, endless))
             print_standing(progress, minimizes(opened))
             for topic, said in opened.notes.items():
-                say(wrapped("Noted", f"{topic}: {said}"))
+                if not is_problem_of_table(topic):  # these are warnings, which follow
+                    say(wrapped("Noted", f"{topic}: {said}"))
             _say_health_and_log(health, audit)
             say(wrapped("Head", f"{opened.head_hash} (kept by {opened.storage_software})"))
     _require_verified(audit)

@@ -472,7 +472,7 @@ class BlockPolicy(FixedConfidencePolicy):
     def _ending(self) -> str:
         if self._cuts is None:
             return super()._ending
-        return f"all {len(self._cuts.actions)} units of the experiment are used"
+        return f"all {len(self._cuts.actions):,} units of the experiment are used"
 
     def _left(self, evidence: float | None, threshold: float | None) -> float | None:
         if self._cuts is None or self._finished or not self._capped:
