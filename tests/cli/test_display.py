@@ -66,11 +66,12 @@ def test_a_running_study_says_once_who_leads_and_how_many_pulls_there_were():
     running = progress_of_grid(status="running", told=40, evidence=1.5, threshold=3.0, remaining=60)
     answer = replace(running.recommendation, reason="there is not enough evidence to decide yet")
     text = answer_text(replace(running, recommendation=answer))
-    assert [text.count(fact) for fact in ("zdv_ddi", "40 pulls", "not enough evidence")] == [1] * 3
-    assert text.endswith("  So far      evidence 1.5 of 3, about 60 pulls left")
+    facts = "zdv_ddi", "running, 40 results of 44 pulls so far", "not enough evidence"
+    assert [text.count(fact) for fact in facts] == [1] * 3
+    assert text.endswith("  So far      evidence 1.5 of 3, about 60 more pulls needed")
     bounded = replace(running, remaining_at_most=5_000)
-    assert answer_text(bounded).endswith("about 60 pulls left, at most 5,000")
-    assert answer_text(replace(bounded, remaining=None)).endswith("at most 5,000 pulls left")
+    assert answer_text(bounded).endswith("about 60 more pulls needed, at most 5,000")
+    assert answer_text(replace(bounded, remaining=None)).endswith("at most 5,000 more pulls needed")
     waits = replace(running, remaining=None, no_forecast="nothing can be forecast until then")
     assert answer_text(waits).endswith("evidence 1.5 of 3, nothing can be forecast until then")
 

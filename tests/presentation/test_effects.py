@@ -1,5 +1,7 @@
 """Statements about differences between arms."""
 
+from dataclasses import replace
+
 from fairtrial.core import Effect, Progress, Recommendation
 from fairtrial.presentation.effects import differences
 
@@ -55,3 +57,11 @@ def test_the_note_says_what_the_intervals_promise():
     assert "can be certain even if such an interval contains 0" in decided
     rough = differences(progress_of(effects, intervals="approximate"), minimize=False).note
     assert rough == "The intervals are approximate."
+
+
+def test_closing_an_arm_leaves_the_confidence_of_each_interval_as_it_was():
+    progress = progress_of((Effect("a", "c", None, 0.1, -0.1, 0.2),))
+    # The answer among the open arms may be wrong for two reasons, an interval only for one.
+    answer = replace(progress.recommendation, confidence=0.90)
+    closed = replace(progress, recommendation=answer, closed={"arm": ("b",)})
+    assert "95 % confidence" in differences(closed, minimize=False).note

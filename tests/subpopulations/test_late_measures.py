@@ -188,8 +188,47 @@ def test_a_measure_without_a_limit_whose_bad_values_come_last_has_no_wrong_inter
     shown = [one for one in policy.progress().actions if one.labels["measure"] == "slow"]
     assert len(shown) == 2
     for mean in shown:
-        assert mean.lower is None or mean.lower < 0.5 < mean.upper
-        assert (mean.lower is None) == (losses == "ignorable")
+        assert mean.lower < 0.5 < mean.upper
+
+
+def with_one_form_that_never_came(losses):
+    """Return a study in which all values came but one, and the pull of that one."""
+    problem = Problem(
+        2, 1, measures={"effect": (0, 1), "harm": (0, 1)}, objective="effect", control="0"
+    )
+    policy = BlockBetting(problem, delta=0.05, losses=losses, seed=1)
+    forgotten = policy.ask()
+    policy.report(forgotten, {"harm": 0.0})
+    for effect in np.random.default_rng(0).integers(0, 2, 200):
+        tell(policy, policy.ask(), effect, 0.0)
+    return policy, forgotten
+
+
+def test_one_form_that_never_comes_hides_neither_effects_nor_intervals():
+    shown = {}
+    for losses in ("informative", "ignorable"):
+        policy, _ = with_one_form_that_never_came(losses)
+        assert policy._blocks.state.is_late[0]
+        progress = policy.progress()
+        counted = sum(one.counted for one in progress.actions if one.labels["measure"] == "effect")
+        assert counted > 100
+        shown[losses] = effect_of(policy), progress.actions
+    # While a value may still come, it counts as its worst, whatever is assumed about losses.
+    assert shown["ignorable"] == shown["informative"]
+
+
+@pytest.mark.parametrize("ends", ["told", "failed"])
+def test_when_the_last_form_comes_or_is_lost_by_chance_nothing_counts_as_its_worst(ends):
+    policy, forgotten = with_one_form_that_never_came("ignorable")
+    before = effect_of(policy)
+    if ends == "told":
+        policy.tell(forgotten, {"effect": 0.0})
+    else:
+        policy.fail(forgotten)
+    settled = policy._settled_measures(policy._measured)
+    assert settled.missing.sum() == 0.0
+    assert effect_of(policy).upper < before.upper
+    assert effect_of(policy).lower >= before.lower
 
 
 def test_pulls_that_still_wait_for_measures_are_not_counted_as_settled_results():
@@ -220,3 +259,12 @@ def test_pulls_whose_values_so_far_count_are_not_named_as_those_that_a_forecast_
         wanted = ""
         assert policy._blocks.overdue[:, 0].tolist() == [missing.number]
     assert policy.progress().no_forecast == wanted
+
+
+def test_the_results_of_an_arm_are_those_of_its_objective():
+    policy, _ = with_one_form_that_never_came("informative")
+    progress = policy.progress()
+    results = {one.labels["arm"]: one.pulls for one in progress.arms}
+    assert sum(results.values()) == progress.told == 200
+    own = [one for one in policy.progress().actions if one.labels["measure"] == "effect"]
+    assert {one.labels["arm"]: one.pulls for one in own} == results

@@ -144,8 +144,8 @@ def _left(progress: Progress) -> str:
     forecast, most = forecast_of(progress), progress.remaining_at_most
     if forecast:
         bound = f", at most {most:,}" if most else ""
-        return f"about {plural(_rounded(forecast), 'pull')} left{bound}"
-    return f"at most {plural(most, 'pull')} left" if most else ""
+        return f"about {plural(_rounded(forecast), 'more pull')} needed{bound}"
+    return f"at most {plural(most, 'more pull')} needed" if most else ""
 
 
 def _panel(title: str, progress: Progress) -> RenderableType:
@@ -212,7 +212,7 @@ def answer_text(progress: Progress, endless: bool = False) -> str:
 
 
 def _headline(progress: Progress, endless: bool) -> str:
-    recommendation, pulls = progress.recommendation, plural(progress.told, "pull")
+    recommendation, pulls = progress.recommendation, _used(progress)
     if recommendation.decided:
         answer = (
             "no arm is acceptable" if recommendation.arm is None else name_of(recommendation.arm)
@@ -230,6 +230,13 @@ def _headline(progress: Progress, endless: bool) -> str:
     if ended:
         return f"No answer: not decided after {pulls}; {leader}"
     return f"No answer yet: running, {pulls} so far; {leader}"
+
+
+def _used(progress: Progress) -> str:
+    """Return how many pulls there were, and how many of them have a result if not all have."""
+    if progress.told >= progress.asked:
+        return plural(progress.told, "pull")
+    return f"{plural(progress.told, 'result')} of {plural(progress.asked, 'pull')}"
 
 
 def _guarantee(recommendation: Recommendation) -> list[str]:

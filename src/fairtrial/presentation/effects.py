@@ -79,9 +79,21 @@ def limited(progress: Progress) -> list[Effect]:
     ]
 
 
+def _confidence(progress: Progress) -> float | None:
+    """Return the confidence of each interval.
+
+    It is that of an answer while all arms are open. Each arm that people close adds the error of
+    one interval to that of the answer, and nothing to that of intervals.
+    """
+    confidence = progress.recommendation.confidence
+    if confidence is None:
+        return None
+    return 1.0 - (1.0 - confidence) / (1 + len(progress.closed.get("arm", ())))
+
+
 def _note(progress: Progress, hidden: int) -> str:
     notes = [intervals_note(progress) or "The intervals are approximate."]
-    confidence = progress.recommendation.confidence
+    confidence = _confidence(progress)
     if progress.intervals == "anytime" and confidence is not None:
         held = f"{percent(confidence)} confidence"
         notes = [f"Each interval holds at all times with {held}, on its own."]

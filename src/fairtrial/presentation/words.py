@@ -317,18 +317,21 @@ def out_of_sight(progress: Progress) -> str:
 
 
 def pulls_used(progress: Progress) -> str:
-    """Return how many results of how many pulls there are, and how many of them count.
+    """Return how many results of how many pulls there are, how many count, and what is missing.
 
     Examples
     --------
     >>> from fairtrial.core import Recommendation
-    >>> pulls_used(Progress(Recommendation(None, "running"), 90, 87, 3, settled=52))
-    '87 results of 90 pulls (52 of them count for the decision), 3 outstanding'
+    >>> pulls_used(Progress(Recommendation(None, "running"), 90, 85, 3, settled=52))
+    '85 results of 90 pulls (52 of them count for the decision), 3 outstanding, 2 will have none'
     """
     used = f"{plural(progress.told, 'result')} of {plural(progress.asked, 'pull')}"
     if progress.settled is not None and progress.settled < progress.told:
         used += f" ({count(progress.settled)} of them count for the decision)"
-    return used + (f", {count(progress.outstanding)} outstanding" if progress.outstanding else "")
+    if progress.outstanding:
+        used += f", {count(progress.outstanding)} outstanding"
+    ended_without = progress.asked - progress.told - progress.outstanding
+    return used + (f", {count(ended_without)} will have none" if ended_without > 0 else "")
 
 
 def joined(names: Sequence[str], conjunction: str) -> str:

@@ -450,7 +450,8 @@ class MeasuredBlocks(CellBlocks):
         """Return the values of every measure in settled blocks, shape (K, L, M).
 
         A value that is still to come counts as missing. Where nothing stands for it, because the
-        noise is known or losses do not count, the values of its measure do not count.
+        noise is known, the values of its measure do not count. Nor do they if losses do not count,
+        and it is no longer known which values are still to come.
         """
         state, shape = self.state, self._all_values.shape
         pulls = (state.blocks.came + state.blocks.lost * losses_count)[:, np.newaxis]
@@ -458,15 +459,37 @@ class MeasuredBlocks(CellBlocks):
         sums = self._units.low * counts + self._units.unit * state.settled_values
         missing = np.maximum(pulls - counts, 0.0) * losses_count
         if not losses_count:
-            missing = missing + self._absent_so_far()
+            missing = missing + self._absent_so_far() + self._still_to_come
         if self._problem.measure_ranges is None:
             came = state.blocks.came[:, np.newaxis]
             is_complete = came <= counts + state.was_absent
             counts, sums = counts * is_complete, sums * is_complete
-        if not losses_count:
+        if not losses_count and not self._counts_what_is_to_come:
             counts, sums = counts * ~self._is_awaited, sums * ~self._is_awaited
         parts = (values.reshape(shape)[..., : self.outcomes] for values in (counts, sums, missing))
         return Settled(*parts)
+
+    @property
+    def _counts_what_is_to_come(self) -> bool:
+        """Whether values that are still to come can count as their worst, and all are known."""
+        return self._problem.measure_ranges is not None and len(self.paid) == self._first.item()
+
+    @property
+    def _still_to_come(self) -> Floats:
+        """Number of values of received pulls of settled blocks that may still come, (cells, M).
+
+        A block has the number by measure only. In each of its cells at most that many values are
+        still to come, and at most those that are neither known nor absent.
+        """
+        shape = self.state.was_absent.shape
+        if not (self.state.is_late[0] and self._counts_what_is_to_come and self.paid):
+            return np.zeros(shape)
+        pairs = self.in_paid_blocks("pairs").reshape(len(self.paid), *shape, shape[1])
+        known = np.diagonal(pairs, axis1=2, axis2=3)
+        came = self.in_paid_blocks("blocks.results")[..., np.newaxis]
+        unknown = np.maximum(came - known - self._by_measure("absent"), 0.0)
+        awaited = self.in_paid_blocks("awaited")[:, np.newaxis]
+        return np.asarray(np.minimum(unknown, awaited).sum(axis=0))
 
     @property
     def _is_awaited(self) -> NDArray[np.bool_]:
@@ -533,15 +556,18 @@ class MeasuredBlocks(CellBlocks):
     def paid_results(self, *, losses_count: bool) -> BlockResults | None:
         """Return the objective's results in paid blocks.
 
-        A pull without a value that the objective needs counts as lost, also while the value is
-        awaited. If losses do not count, the blocks before the first awaited value are returned.
+        A pull without a value that the objective needs counts as lost while the value is awaited.
+        If losses do not count, it no longer does when the value will never come. With known noise
+        there is no worst value, so only the blocks before the first awaited value are returned.
         """
         if not self.paid or len(self.paid) != self._first.item():
             return None
         complete = self.in_paid_blocks("complete")
-        losses = (self._pulls_in_paid_blocks - complete) * losses_count
+        used = self._question.objective != 0.0
+        awaited = self.in_paid_blocks("awaited")[:, used].sum(axis=1)
+        losses = self._pulls_in_paid_blocks - complete
         if not losses_count:
-            used = self._question.objective != 0.0
+            losses = np.minimum(losses, awaited[:, np.newaxis])
             for cell, tag, values in self._known_of_overdue():
                 losses[serial_of_tag(tag), cell] += np.isnan(values[used]).any()
         found = BlockResults(
@@ -551,10 +577,9 @@ class MeasuredBlocks(CellBlocks):
             self.in_paid_blocks("blocks.squares") * self.unit * self.unit,
             np.full_like(complete, self.centre),
         )
-        if losses_count:
+        if losses_count or self._counts_what_is_to_come:
             return found
-        awaited = self.in_paid_blocks("awaited")[:, self._question.objective != 0.0]
-        known = np.arange(len(complete)) < _first_true(np.asarray(awaited.any(axis=1)))
+        known = np.arange(len(complete)) < _first_true(awaited > 0.0)
         return found.only(known, np.ones(complete.shape[1], dtype=bool)) if known.any() else None
 
     @property

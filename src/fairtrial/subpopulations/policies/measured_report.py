@@ -87,15 +87,19 @@ def cell_estimates(
 def arm_estimates(
     blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float
 ) -> tuple[Estimate, ...]:
-    """Return an estimate of the quality of every arm, in the units of the objective."""
+    """Return an estimate of the quality of every arm, in the units of the objective.
+
+    Its results are the pulls with all the values that the objective needs.
+    """
     weights = problem.shares[:, np.newaxis] * np.asarray(problem.objective_weights)
     used = weights != 0.0
     found = _means(blocks, settled, problem, delta / used.sum()).combined(weights)
     found = found.within(blocks.objective_spread.reward_range)
     needed = np.asarray(problem.objective_weights) != 0.0
     counted = settled.counts[..., needed].min(axis=2).sum(axis=1)
+    results = blocks.values[..., needed].min(axis=2).sum(axis=1)
     return tuple(
-        Estimate({"arm": arm}, int(blocks.pulls[k].sum()), *found.at(k), counted=int(counted[k]))
+        Estimate({"arm": arm}, int(results[k]), *found.at(k), counted=int(counted[k]))
         for k, arm in enumerate(problem.arms)
     )
 
