@@ -100,6 +100,24 @@ def test_those_who_recruit_see_how_many_came(study, service, invoke, document, m
     assert found["verification"] is None
 
 
+def test_only_a_log_with_the_secret_is_imported_and_only_admins_get_one(
+    study, service, invoke, tmp_path, monkeypatch
+):
+    study.ask(3)
+    copy, name = f"sqlite:///{tmp_path / 'copy.db'}", study.name
+    whole, part = tmp_path / "whole.jsonl", tmp_path / "part.jsonl"
+    assert invoke("study", "export", name, whole, "--secret").exit_code == 0
+    monkeypatch.setenv("FAIRTRIAL_TOKEN", service.tokens["read"])
+    refused = invoke("study", "export", name, part, "--secret")
+    assert (refused.exit_code, part.exists()) == (1, False)
+    assert invoke("study", "export", name, part).exit_code == 0
+    refused = invoke("study", "import", part, "--storage", copy)
+    assert refused.exit_code == 2
+    assert "without which its decisions cannot be checked" in refused.stderr
+    imported = invoke("study", "import", whole, "--storage", copy)
+    assert (imported.exit_code, study.head_hash in imported.stdout) == (0, True)
+
+
 def test_who_asks_is_the_token(study, invoke):
     result = invoke("study", "ask", study.name, "--worker", "ana")
     assert result.exit_code == 2

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairtrial.core import Policy
 from fairtrial.core.nesting import is_deeper
-from fairtrial.errors import CorruptLog, StorageError, StudyExists
+from fairtrial.errors import CorruptLog, InvalidArgument, StorageError, StudyExists
 from fairtrial.study.audit import Auditor
 from fairtrial.study.export import LOG_FORMATS
 from fairtrial.study.log import KINDS, Record, canonical
@@ -133,6 +133,8 @@ class LogFile:
     def _append(
         self, store: Store, study: StudyRow, batch: Sequence[Record], auditor: Auditor
     ) -> StudyRow:
+        if batch[0].seq == 1:
+            self._require_secret(batch[0])
         try:
             auditor.check(batch)
         except CorruptLog as error:
@@ -140,6 +142,17 @@ class LogFile:
         touched = {record.pull_id for record in batch if record.pull_id is not None}
         pulls = [auditor.pulls[pull_id] for pull_id in touched]
         return store.append(study, Addition(batch, pulls, auditor.replica.status))
+
+    def _require_secret(self, first: Record) -> None:
+        """Refuse a copy without the secret of the random order, whose decisions cannot be made."""
+        if self.secret is None and json.loads(first.body or "{}").get("secret_sha256") is not None:
+            raise InvalidArgument(
+                "path",
+                "must be a log with the secret of its random order, without which its decisions "
+                "cannot be checked: export it from the storage, or from the service with --secret "
+                "and a token of the scope admin",
+                str(self._path),
+            )
 
     # ---------------------------------------------------------------------- lines
 

@@ -270,16 +270,26 @@ def accept_loss_(storage: str | None, as_json: bool) -> None:
 @click.argument("study")
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option(
+    "--secret",
+    is_flag=True,
+    help="From a service, write the secret of the random order, too, which `import` needs; for a "
+    "token with the scope admin. From a storage, a .jsonl file always has it.",
+)
 @storage_option
 @json_option
-def export(study: str, path: Path, force: bool, storage: str | None, as_json: bool) -> None:
+def export(
+    study: str, path: Path, force: bool, secret: bool, storage: str | None, as_json: bool
+) -> None:
     """Write the log of STUDY to the file PATH.
 
     PATH ends in .jsonl (everything), .csv, .parquet or .xlsx.
     """
     refuse_to_replace(path, force)
     with open_study(study, storage) as opened:
-        written = opened.export(path)
+        written = (
+            opened.export(path) if isinstance(opened, Study) else opened.export(path, secret=secret)
+        )
         name = opened.name
     answer(as_json, {"study": name, "path": str(written)}, f"{name}: the log is in {written}")
 
