@@ -128,9 +128,10 @@ def test_a_wrong_lease(study, lease):
 
 def test_a_lease_and_its_extension(study):
     pull = study.ask(lease=60.0)
-    event = study.extend(pull, 3600.0)
-    assert event.kind == "extend"
-    assert 3000 < (event.lease_until - datetime.now(UTC)).total_seconds() <= 3600
+    lease = study.extend(pull, 3600.0)
+    assert (lease.pull_id, lease.number) == (pull.id, pull.number)
+    assert 3000 < (lease.until - datetime.now(UTC)).total_seconds() <= 3600
+    assert [event.kind for event in study.events()] == ["ask"]
 
 
 def test_a_study_that_has_stopped_gives_no_more_pulls(study):

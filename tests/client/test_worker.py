@@ -158,7 +158,7 @@ def test_a_function_that_cannot_do_any_better_ends_the_worker_and_its_pull_goes_
     with raises(errors.SourceError):
         work(remote, broken)
     time.sleep(0.01)
-    assert [event.kind for event in study.events()][-1] in ("extend", "fail")
+    assert kinds(study)[-1] == "fail"
 
 
 def test_readings_are_reported_and_pulls_that_no_longer_matter_are_called_back(make):
@@ -199,8 +199,9 @@ def test_leases_are_extended_while_a_function_runs_and_no_longer(make):
         return 0.5
 
     with in_background(remote, wait, lease=0.6, pulls=1, grace=0.1) as (_, result):
-        until(lambda: kinds(study).count("extend") >= 3)
+        until(lambda: study.session.row().lease_changes >= 3)
         assert study.outstanding()
+        assert kinds(study) == ["ask"]
         release.set()
         until(lambda: "ending" in result)
     assert kinds(study)[-1] == "tell"
@@ -273,6 +274,28 @@ def test_pulls_of_a_worker_that_dies_are_taken_from_it(make):
     health = study.health()
     assert health["expired"] + health["reissued"] == 2
     assert study.recommend().arm == "a"
+
+
+@pytest.mark.parametrize("how", ["dies", "hands it back"])
+def test_a_pull_that_another_worker_leaves_is_taken_up_although_no_event_says_so(
+    make, monkeypatch, how
+):
+    monkeypatch.setattr("fairtrial.client.worker._BETWEEN_ASKS", 0.2)
+    race = delayed.PairedRacing(delayed.Problem(["a", "b"], reward_range=(0, 1)), n_blocks=1)
+    study, remote = make(race)
+    left = study.ask(worker="another", lease=0.5 if how == "dies" else 3600.0)
+
+    def score(arm, report):
+        return 0.5
+
+    with in_background(remote, score) as (_, result):
+        until(lambda: kinds(study).count("tell") == 1)
+        if how == "hands it back":
+            study.extend(left, 1e-3)
+        until(lambda: "ending" in result)
+    assert result["ending"] == "stopped"
+    assert kinds(study).count("reissue") == 1
+    assert study.verify().ok
 
 
 def test_a_study_that_is_stopped_by_hand_ends_its_workers(make):

@@ -10,7 +10,16 @@ from fairtrial import subpopulations
 from fairtrial.errors import ConflictingOutcome
 from fairtrial.server.problems import slug_of
 from fairtrial.study import Study
-from tests.study.toys import Arrivals, Averaging, GroupProblem, Racing, RecordProblem, ToyProblem
+from fairtrial.study.memory import MemoryStore
+from tests.study.toys import (
+    Arrivals,
+    Averaging,
+    GroupProblem,
+    Racing,
+    RecordProblem,
+    Serving,
+    ToyProblem,
+)
 
 URL = "/v1/studies/trial"
 
@@ -22,8 +31,6 @@ def kinds(service):
 @pytest.fixture
 def race(serve, clock):
     """A service whose study takes readings, and whose clock is set by hand."""
-    from fairtrial.study.memory import MemoryStore
-
     store = MemoryStore(clock=clock)
     problem = ToyProblem()
     Study.create(problem, Racing(problem, slots=5), storage=store, name="trial", seed=7)
@@ -127,8 +134,16 @@ def test_readings_say_whether_the_pull_still_matters(race):
 def test_a_heartbeat_extends_a_lease_until_the_pull_is_given_up(race, clock):
     [pull] = race.run.ask(lease=10)
     clock.advance(9)
-    extended = race.run.post(pull_url(pull, "heartbeat"), {"lease": 10})
-    assert extended.json()["should_stop"] is False
+    extended = race.run.post(pull_url(pull, "heartbeat"), {"lease": 10}).json()
+    assert extended.pop("should_stop") is False
+    shown = race.run.get(f"{URL}/pulls/{pull['id']}").json()
+    assert extended == {
+        "pull": pull["id"],
+        "number": pull["number"],
+        "lease_until": shown["lease_until"],
+    }
+    assert shown["lease_until"] > pull["lease_until"]
+    assert kinds(race) == ["ask"]
     clock.advance(9)
     assert race.run.post(pull_url(pull, "heartbeat"), {"lease": 10}).status_code == 200
     clock.advance(11)
@@ -139,6 +154,45 @@ def test_a_heartbeat_extends_a_lease_until_the_pull_is_given_up(race, clock):
     assert late.json()["kind"] == "late_tell"
     told = race.run.post(pull_url(pull, "heartbeat"), {"lease": 10})
     assert (told.status_code, told.json()["type"]) == (409, "urn:fairtrial:problem:already-told")
+
+
+def test_health_sees_a_heartbeat(race, clock):
+    [pull] = race.run.ask(lease=10)
+    race.run.post(pull_url(pull, "heartbeat"), {"lease": 20})
+    clock.advance(11)
+    assert race.read.get(f"{URL}/health").json()["overdue"] == 0
+    clock.advance(10)
+    assert race.read.get(f"{URL}/health").json()["overdue"] == 1
+
+
+def test_a_heartbeat_sent_twice_is_harmless(race, clock):
+    [pull] = race.run.ask(lease=10)
+    first = race.run.post(pull_url(pull, "heartbeat"), {"lease": 10}, key="h")
+    clock.advance(5)
+    again = race.run.post(pull_url(pull, "heartbeat"), {"lease": 10}, key="h")
+    assert again.json()["lease_until"] > first.json()["lease_until"]
+    clock.advance(6)
+    race.run.post(pull_url(pull, "tell"), {"value": 0.5})
+    late = race.run.post(pull_url(pull, "heartbeat"), {"lease": 10}, key="h")
+    assert late.status_code == 409
+    assert kinds(race) == ["ask", "tell"]
+
+
+def test_a_worker_cannot_extend_a_pull_that_the_service_handed_to_another(serve, clock):
+    store = MemoryStore(clock=clock)
+    problem = ToyProblem()
+    Study.create(problem, Serving(problem), storage=store, name="trial", seed=7)
+    service = serve(store)
+    one, two = service.caller("one", ["run", "read"]), service.caller("two", ["run", "read"])
+    [pull] = one.ask(lease=10)
+    clock.advance(11)
+    assert two.ask(lease=10)[0]["id"] == pull["id"]
+    refused = one.post(pull_url(pull, "heartbeat"), {"lease": 10})
+    assert (refused.status_code, refused.json()["type"]) == (
+        410,
+        "urn:fairtrial:problem:pull-closed",
+    )
+    assert two.post(pull_url(pull, "heartbeat"), {"lease": 10}).status_code == 200
 
 
 @pytest.mark.parametrize("what", ["fail", "cancel"])
@@ -165,8 +219,6 @@ def test_an_outcome_is_corrected_with_a_reason(service):
 
 
 def test_outcomes_of_named_fields_travel_whole(serve):
-    from fairtrial.study.memory import MemoryStore
-
     store = MemoryStore()
     problem = RecordProblem()
     Study.create(problem, Averaging(problem), storage=store, name="trial", seed=7)
@@ -179,8 +231,6 @@ def test_outcomes_of_named_fields_travel_whole(serve):
 
 
 def test_a_context_is_what_the_family_knows(serve):
-    from fairtrial.study.memory import MemoryStore
-
     store = MemoryStore()
     problem = GroupProblem()
     Study.create(problem, Arrivals(problem), storage=store, name="trial", seed=7)

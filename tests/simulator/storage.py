@@ -246,7 +246,7 @@ class _ServerStore:
         if self._of.is_dead:
             raise Killed(f"{self._of} was killed")
 
-    def transact(self, operation: Callable[[], Any]) -> Any:
+    def transact(self, operation: Callable[[], Any], *, flush: bool = True) -> Any:
         luck, scheduler = self._server.luck, self._server.scheduler
         self._reach()
         if luck.has("disk error"):
@@ -271,7 +271,7 @@ class _ServerStore:
                 self._is_writing = False
             return answer
 
-        answer = self._server.kept.transact(carried_out)
+        answer = self._server.kept.transact(carried_out, flush=flush)
         if luck.has("switch"):
             scheduler.pause()
         self._require_alive()

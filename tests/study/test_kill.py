@@ -7,16 +7,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
 from fairtrial.study import Study
 from tests import effort
 from tests.study.killed import value_of
-from tests.study.tools import chain_of, query, replayed, same_state, server_query
-from tests.study.toys import OWN, Serving, ToyProblem
+from tests.study.tools import chain_of, query, replayed, same_state, server_query, wait_until
+from tests.study.toys import OWN, Racing, Serving, ToyProblem
 
 KILLS = effort.runs(8, whole=200)
 
@@ -94,6 +95,85 @@ def check(study, rows_of, said: Acknowledged) -> None:
     # This also checks that the database itself is intact.
     assert study.verify().ok
     assert same_state(study.policy, replayed(study))
+
+
+# ------------------------------------------------------------------------------ leases
+
+LEASE = 0.3
+
+
+@contextmanager
+def renewing(path):
+    """Renew leases in another process; yield it, and the ends of leases that it said, by pull."""
+    ends: dict[str, list[int]] = defaultdict(list)
+    command = [sys.executable, "-m", "tests.study.leased", str(path), str(LEASE)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "ready\n"
+
+        def listen():
+            for line in child.stdout:
+                match line.split():
+                    case ["extended", pull_id, until] if line.endswith("\n"):
+                        ends[pull_id].append(int(until))
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        try:
+            yield child, ends
+        finally:
+            child.kill()
+            listener.join()
+
+
+@pytest.mark.filterwarnings("ignore:.*fsync = off")
+def test_a_lease_is_renewed_or_over_whatever_two_processes_do_and_one_is_killed(place):
+    path, _ = place
+    problem = ToyProblem()
+    policy = Racing(problem, slots=4, budget=10_000)
+    chance = random.Random(7)
+    with (
+        Study.create(problem, policy, storage=path, name="toy", seed=7) as study,
+        renewing(path) as (child, ends),
+    ):
+        while not (len(ends) > 10 and study.health()["expired"] > 2 and study.policy.told > 5):
+            study.ask(4, lease=LEASE)
+            time.sleep(chance.uniform(0.0, LEASE))
+            pulls = study.outstanding()
+            if pulls and chance.random() < 0.5:
+                study.tell(chance.choice(pulls), 0.5)
+        for pull in study.outstanding():
+            study.fail(pull, "over")
+        last = study.ask(lease=600)
+        wait_until(lambda: ends[last.id])
+        # All that the child said of the other pulls has been read by this moment.
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        kept = study._store.pull(1, last.id).lease_until
+        check_leases(study, ends, last)
+        wait_until(lambda: max(ends[last.id]) <= kept < study._store.now())
+        study.pass_time()
+        assert [event.kind for event in study.events() if event.pull_id == last.id] == [
+            "ask",
+            "expire",
+        ]
+        assert study.verify().ok
+        assert same_state(study.policy, replayed(study))
+
+
+def check_leases(study, ends, last) -> None:
+    """Check that no pull was over before its lease was, and that none was renewed after that."""
+    issued = {}
+    for event in study.events():
+        at, pull = event.at.timestamp() * 1e6, event.pull_id
+        if event.kind == "ask":
+            issued[pull] = event.lease_until.timestamp() * 1e6
+        elif event.kind in ("tell", "expire", "fail"):
+            end = max([issued[pull], *ends[pull]])
+            assert end <= at + 1 if event.kind == "expire" else end > at - 1, event
+            assert end <= at + LEASE * 1e6 + 1, event
+        else:
+            assert event.kind in ("wait", "late_tell"), event
+    assert ends[last.id]
 
 
 def test_the_values_of_the_harness_tell_their_pulls_apart(make_study):

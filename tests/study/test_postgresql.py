@@ -196,6 +196,7 @@ def test_a_newer_schema_is_refused_in_one_sentence_with_both_numbers(url):
 RELEASED = {
     3: ("4b33c11d6390ec46d97ebeb9d33faa2ac31a9ad5fb9deb873bea7fc63dc3389a", 17),
     4: ("384ba0c99fb240a2bc8fd9e8e4d14ea3cbd44d684898034e73bc135807e03393", 17),
+    5: ("239cd571adefb30270ad42927d2d72c68e8180087d8125ea173c023179a778c9", 16),
 }
 """Head hash and length of the study in the fixture of every released schema."""
 

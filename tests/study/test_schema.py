@@ -17,6 +17,7 @@ HEADS = {
     2: ("1d98c9297c1c136f5d09f9e77fed4ed0005cb7a6d08c5ff152639d80c94f597d", 17),
     3: ("b124f0c164af7830e6b9f5ea9b9d01fc5a2b5ec2c2624bb98443f7c09628ec85", 17),
     4: ("e9fdd59eeae3a71918d5b9b84847dcda46bd302cffe44c22fbb407c8ac208c77", 17),
+    5: ("0ff1699c9abb68cea3e189827bf1b4a36da244eacfa7b8d113ea0ba912dfac4c", 16),
 }
 """Head hash and length of the study in the fixture of every released schema."""
 

@@ -166,11 +166,17 @@ class StudyMachine(RuleBasedStateMachine):
         if pull is None:
             return
         if self.pulls[pull]["state"] == "open":
-            self.studies[by].extend(pull, lease)
-            self.pulls[pull]["until"] = self.clock.seconds + lease
+            self.studies[by].pass_time()
+            before = self.studies[by].head_hash
+            self.note_extended(pull, lease, self.studies[by].extend(pull, lease))
+            assert self.studies[by].head_hash == before
         else:
             with pytest.raises(AlreadyTold):
                 self.studies[by].extend(pull, lease)
+
+    def note_extended(self, pull, lease, extended):
+        self.pulls[pull]["until"] = self.clock.seconds + lease
+        assert (extended.pull_id, extended.until.timestamp()) == (pull, self.pulls[pull]["until"])
 
     # ----------------------------------------------------------------------------- tells
 
@@ -280,7 +286,7 @@ class StudyMachine(RuleBasedStateMachine):
     @rule(
         by=handles,
         some=st.lists(
-            st.tuples(st.sampled_from(["ask", "tell", "fail badly"]), indices, values),
+            st.tuples(st.sampled_from(["ask", "tell", "extend", "fail badly"]), indices, values),
             min_size=1,
             max_size=5,
         ),
@@ -297,13 +303,23 @@ class StudyMachine(RuleBasedStateMachine):
         try:
             outcomes = group.carry_out(
                 [
-                    Action(study.session, partial(self.part, study, what, pull, value))
+                    Action(
+                        study.session,
+                        partial(self.part, study, what, pull, value),
+                        needs_flush=what != "extend",
+                    )
                     for what, pull, value in todo
                 ]
             )
         finally:
             study.session.committer = None
         for (what, pull, value), (answer, error) in zip(todo, outcomes, strict=True):
+            if what == "extend":
+                is_open = pull is not None and self.pulls[pull]["state"] == "open"
+                assert (error is None) == is_open, error
+                if is_open:
+                    self.note_extended(pull, 10, answer)
+                continue
             assert isinstance(error, UnknownPull) == (what == "fail badly"), error
             if what == "ask":
                 self.note_issued(answer, None)
@@ -316,6 +332,8 @@ class StudyMachine(RuleBasedStateMachine):
             return study.ask(2)
         if what == "tell":
             return study.tell(pull, value)
+        if what == "extend":
+            return study.extend(pull or "0" * 32, 10)
         # The policy has learned an unsolicited result when the other one fails.
         return study.tell_many([(study.problem.pull(arm="0"), value), ("0" * 32, value)])
 
@@ -421,6 +439,18 @@ class StudyMachine(RuleBasedStateMachine):
         assert set(self.pulls) <= set(rows)
         health = study.health()
         assert {name: health[name] for name in self.counts} == self.counts
+
+    @precondition(lambda self: hasattr(self, "studies"))
+    @invariant()
+    def every_handle_shows_the_acknowledged_leases(self):
+        leases = {
+            pull: None if known["until"] is None else round(known["until"] * 1e6)
+            for pull, known in self.pulls.items()
+            if known["state"] == "open"
+        }
+        for store in self.stores:
+            rows = {row.pull_id: row for row in store.open_pulls(1)}
+            assert {pull: rows[pull].lease_until for pull in leases} == leases
 
 
 class RaceMachine(StudyMachine):

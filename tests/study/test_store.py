@@ -6,7 +6,8 @@ import pytest
 
 from fairtrial.errors import StorageError
 from fairtrial.study.log import PullRow, Record, seal
-from fairtrial.study.store import Addition, NewStudy, Snapshot, Store
+from fairtrial.study.memory import MemoryStore
+from fairtrial.study.store import Addition, NewStudy, Snapshot, Store, Unflushed
 from tests.messages import raises
 from tests.study.conftest import opened_store
 from tests.study.tools import Fault
@@ -242,6 +243,63 @@ def test_a_write_within_a_write_is_refused_and_harms_nothing(store):
 
     store.transact(within)
     assert [study.name for study in store.studies()] == ["a", "b"]
+
+
+def test_a_lease_is_set_beside_the_log(store):
+    study = insert(store)
+    before = append(store, study, log(1), [row(lease_until=5)])
+    longer = row(lease_until=7)
+    after = store.transact(lambda: store.set_lease(store.read_study(study.id), longer), flush=False)
+    assert after == before._replace(lease_changes=before.lease_changes + 1)
+    assert store.read_study(study.id) == after
+    assert store.pull(study.id, "p1") == longer
+    assert store.open_pulls(study.id, due_by=6) == []
+
+
+def test_a_lease_that_is_set_in_a_failed_write_is_not_kept(store):
+    study = insert(store)
+    before = append(store, study, log(1), [row(lease_until=5)])
+
+    def fail():
+        store.set_lease(store.read_study(study.id), row(lease_until=7))
+        assert store.pull(study.id, "p1").lease_until == 7
+        raise Fault
+
+    with pytest.raises(Fault):
+        store.transact(fail)
+    assert store.pull(study.id, "p1") == row(lease_until=5)
+    assert store.read_study(study.id) == before
+
+
+def test_a_lease_and_events_of_its_pull_can_be_written_together(store):
+    study = insert(store)
+    first, second = log(2)
+
+    def issue_and_extend():
+        issued = store.append(study, Addition([first], [row(lease_until=5)], "running"))
+        extended = store.set_lease(issued, row(lease_until=7))
+        assert store.pull(study.id, "p1").lease_until == 7
+        return store.append(extended, Addition([second], [], "running"))
+
+    after = store.transact(issue_and_extend)
+    assert store.read_study(study.id) == after
+    assert (after.head_seq, after.lease_changes) == (2, 1)
+    assert store.pull(study.id, "p1").lease_until == 7
+
+
+def test_events_are_never_written_without_a_flush(store):
+    study = insert(store)
+
+    def write():
+        return store.append(study, Addition(log(1), [], "running"))
+
+    if isinstance(store, MemoryStore):
+        assert store.transact(write, flush=False).head_seq == 1
+        return
+    with pytest.raises(Unflushed):
+        store.transact(write, flush=False)
+    assert store.read_study(study.id).head_seq == 0
+    assert store.transact(write).head_seq == 1
 
 
 def test_threads_take_turns(store):

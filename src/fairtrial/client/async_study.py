@@ -16,7 +16,7 @@ from fairtrial.core.keywords import named_arguments
 from fairtrial.core.problem import Outcome
 from fairtrial.core.seeds import Seed
 from fairtrial.core.validation import check_integer
-from fairtrial.study import Event, StudyPull, StudySummary
+from fairtrial.study import Event, Lease, StudyPull, StudySummary
 
 __all__ = ["AsyncConnection", "AsyncStudy", "connect_async"]
 
@@ -245,7 +245,7 @@ class AsyncStudy:
         """Return whether the policy no longer needs a pull's outcome, or the pull has ended."""
         return await self._run(self._study.should_stop, pull)
 
-    async def extend(self, pull: Pull | str, lease: float) -> Event:
+    async def extend(self, pull: Pull | str, lease: float) -> Lease:
         """Renew the lease of an open pull for `lease` seconds from now: see `Study.extend`."""
         return await self._run(self._study.extend, pull, lease)
 

@@ -23,11 +23,12 @@ from fairtrial.core import (
     ShareOfPulls,
     ValueLimit,
 )
-from fairtrial.study import Event, StudySummary, Verification
+from fairtrial.study import Event, Lease, StudySummary, Verification
 from fairtrial.study.log import Record, canonical
 
 __all__ = [
     "event_of",
+    "lease_of",
     "progress_of",
     "recommendation_of",
     "record_of",
@@ -94,6 +95,11 @@ def event_of(document: _Document) -> Event:
         hash=document["hash"] or "",
         body=document["body"],
     )
+
+
+def lease_of(document: _Document) -> Lease:
+    """Return a lease that was extended."""
+    return Lease(document["pull"], document["number"], _moment(document["lease_until"]))
 
 
 def record_of(event: Event) -> Record:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from fairtrial.client.documents import (
     event_of,
+    lease_of,
     progress_of,
     recommendation_of,
     record_of,
@@ -273,7 +274,8 @@ class RemoteStudy(BaseStudy):
         labels = document["labels"] if action == MASKED else self.problem.labels(action)
         about = document["number"], action, labels, document["tag"] or 0
         pull = StudyPull(
-            *about, document["id"], None, document["propensity"], document.get("block")
+            *(*about, document["id"], None, document["propensity"]),
+            *(document.get("block"), document["worker"]),
         )
         pull.kits = tuple(document.get("kits") or ())
         return pull
@@ -439,9 +441,7 @@ class RemoteStudy(BaseStudy):
 
     def heartbeat(self, pull: Pull | str, lease: float) -> bool:
         """Renew a lease, as `extend`; return whether the pull's outcome is still needed."""
-        write = Extend(pull, lease).check(self.checks)
-        path = f"{self._pull_path(pull)}/heartbeat"
-        return not self._transport.post(path, write.to_json())["should_stop"]
+        return not self._post(Extend(pull, lease).check(self.checks))["should_stop"]
 
     # --------------------------------------------------------------------- requests
 
@@ -453,11 +453,16 @@ class RemoteStudy(BaseStudy):
             write = TellMany([write], write.request_id)
         if isinstance(write, TellMany | TellManyKnown) and not write.writes:
             return Written([], [], [])
-        path, body = write.path.format(pull=getattr(write, "pull", "")), write.to_json()
-        answer = self._transport.post(f"{self._path}/{path}", body, write.key)
+        answer = self._post(write)
+        if isinstance(write, Extend):
+            return Written([], [], [], lease=lease_of(answer))
         events = answer.get("events", [answer] if "seq" in answer else [])
         pulls = list(map(self._pull, answer.get("pulls", ())))
         return Written(list(map(event_of, events)), pulls, [], bool(answer.get("stopped")))
+
+    def _post(self, write: Write) -> Any:
+        path, body = write.path.format(pull=getattr(write, "pull", "")), write.to_json()
+        return self._transport.post(f"{self._path}/{path}", body, write.key)
 
     def _tell_table(self, table: ResultTable) -> list[Event]:
         actions = {pull.id: pull.action for pull in self.outstanding()}

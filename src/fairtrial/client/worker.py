@@ -51,6 +51,8 @@ _WAIT_SECONDS = 20.0
 """Seconds that the service is asked to wait for news."""
 _BETWEEN_NEWS = 1.0
 _BETWEEN_CALLS_BACK = 5.0
+_BETWEEN_ASKS = 5.0
+"""Seconds after which a worker with free places asks again: no event says that a lease is over."""
 _HEARTBEATS_A_LEASE = 3
 _PATIENCE_SECONDS = 3_600.0
 _END_SECONDS = 3.0
@@ -202,6 +204,7 @@ class _Worker(PullLoop):
         self._has_stopped = False
         self._ends_by = float("inf")
         self._next_call_back = 0.0
+        self._next_ask = 0.0
 
     def run(self) -> Ending:
         """Work until the study has stopped or the worker has to end."""
@@ -233,7 +236,7 @@ class _Worker(PullLoop):
             if self._interrupted() or self._has_stopped:
                 self._ends_by = min(self._ends_by, now + self._grace)
             return bool(self._work) and now < self._ends_by
-        if self._has_news.is_set():
+        if self._has_news.is_set() or now >= self._next_ask:
             self._has_news.clear()
             self._may_have_more = True
         self._call_back(now)
@@ -255,6 +258,7 @@ class _Worker(PullLoop):
             lambda: self._study.ask_up_to(wanted, lease=self._lease, request_id=key)
         )
         self._may_have_more = len(pulls) == wanted
+        self._next_ask = time.monotonic() + _BETWEEN_ASKS
         for pull in pulls:
             started = _Work(pull, until=time.monotonic() + self._lease)
             self._work[pull.id] = started

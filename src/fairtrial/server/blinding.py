@@ -89,8 +89,12 @@ async def write_as(
     operation: Callable[[Study], Answer],
     key: Key | None,
     request_id: str | None,
+    *,
+    needs_flush: bool = True,
 ) -> Answer:
     """Write to a study, and return the answer in the form that the caller may see.
+
+    `needs_flush` says whether the write must survive a power failure.
 
     Raises
     ------
@@ -108,7 +112,7 @@ async def write_as(
         except ConflictingOutcome as error:
             raise _conflict_for(viewer, error, opened) from None
 
-    return await service.write(study, once, key)
+    return await service.write(study, once, key, needs_flush=needs_flush)
 
 
 def write_for(service: Service, study: Study, viewer: Caller, write: Write) -> Written:

@@ -10,11 +10,18 @@ from typing import Any
 
 from fairtrial.core import Problem
 from fairtrial.study import Event
-from fairtrial.study.log import PullRow, Record, as_time
+from fairtrial.study.log import Lease, PullRow, Record, as_time
 from fairtrial.study.specification import family_and_policy
 from fairtrial.study.store import StudyRow
 
-__all__ = ["event_document", "pull_document", "spelled", "study_document", "to_text"]
+__all__ = [
+    "event_document",
+    "lease_document",
+    "pull_document",
+    "spelled",
+    "study_document",
+    "to_text",
+]
 
 _WORDS = {math.inf: "Infinity", -math.inf: "-Infinity"}
 _KEPT_BACK = ("secret_sha256",)
@@ -91,6 +98,11 @@ def pull_document(
         "lease_until": None if row.lease_until is None else _iso(as_time(row.lease_until)),
         "worker": row.worker,
     }
+
+
+def lease_document(lease: Lease) -> dict[str, Any]:
+    """Return a lease as a document."""
+    return {"pull": lease.pull_id, "number": lease.number, "lease_until": _iso(lease.until)}
 
 
 def event_document(source: Event | Record, *, unblinded: bool = True) -> dict[str, Any]:

@@ -27,6 +27,7 @@ __all__ = [
     "Heartbeat",
     "Kit",
     "Known",
+    "LeaseAnswer",
     "NewStudy",
     "ProblemDocument",
     "PullAnswer",
@@ -279,6 +280,15 @@ class EventAnswer(BaseModel):
     body: dict[str, Any]
     hash: str | None
     should_stop: bool | None = None
+
+
+class LeaseAnswer(BaseModel):
+    """A pull and when its new lease ends; `should_stop` if its outcome is no longer needed."""
+
+    pull: str
+    number: int
+    lease_until: str
+    should_stop: bool
 
 
 class EventsAnswer(BaseModel):

@@ -114,9 +114,16 @@ class Service:
             store.close()
 
     async def write(
-        self, study: str, operation: Callable[[Study], Answer], key: Key | None
+        self,
+        study: str,
+        operation: Callable[[Study], Answer],
+        key: Key | None,
+        *,
+        needs_flush: bool = True,
     ) -> Answer:
         """Write to a study and return the answer; for a repeated request, the first answer.
+
+        `needs_flush` says whether the write must survive a power failure.
 
         Raises
         ------
@@ -130,7 +137,7 @@ class Service:
         def once(opened: Study) -> Answer:
             return _answered(opened.session.store, key, lambda: operation(opened))
 
-        return await self.writer.run(study, once)
+        return await self.writer.run(study, once, needs_flush=needs_flush)
 
     async def write_on_store(self, operation: Callable[[Store], Answer], key: Key | None) -> Answer:
         """Write to the storage and return the answer; for requests that concern no open study."""

@@ -39,6 +39,7 @@ class _Item(NamedTuple):
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     since: float
+    needs_flush: bool
 
 
 class StudyWriter:
@@ -103,8 +104,12 @@ class StudyWriter:
 
     # ------------------------------------------------------------------------- callers
 
-    async def run(self, study: str, operation: Callable[[Study], _Answer]) -> _Answer:
+    async def run(
+        self, study: str, operation: Callable[[Study], _Answer], *, needs_flush: bool = True
+    ) -> _Answer:
         """Run an operation on a study; return its result once it is committed.
+
+        `needs_flush` says whether the result must survive a power failure.
 
         Raises
         ------
@@ -115,7 +120,7 @@ class StudyWriter:
         FairtrialError
             Any error of the operation; nothing of it is kept then.
         """
-        answer: _Answer = await self._put(study, operation)
+        answer: _Answer = await self._put(study, operation, needs_flush=needs_flush)
         return answer
 
     async def run_on_store(self, operation: Callable[[Store], _Answer]) -> _Answer:
@@ -123,9 +128,12 @@ class StudyWriter:
         answer: _Answer = await self._put(None, operation)
         return answer
 
-    async def _put(self, study: str | None, operation: Callable[..., Any]) -> Any:
+    async def _put(
+        self, study: str | None, operation: Callable[..., Any], *, needs_flush: bool = True
+    ) -> Any:
         loop = asyncio.get_running_loop()
-        item = _Item(study, operation, loop, loop.create_future(), time.monotonic())
+        now = time.monotonic()
+        item = _Item(study, operation, loop, loop.create_future(), now, needs_flush)
         key = _key_of(item)
         with self._has_work:
             queue = self._queues.setdefault(key, deque())
@@ -305,7 +313,7 @@ class StudyWriter:
         if item.study is None:
             return Action(None, lambda: item.operation(self._store))
         study, session = self._opened(item.study)
-        return Action(session, lambda: item.operation(study))
+        return Action(session, lambda: item.operation(study), item.needs_flush)
 
     def _opened(self, name: str) -> tuple[Study, Any]:
         study = self._studies.get(name)

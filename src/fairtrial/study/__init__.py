@@ -3,7 +3,7 @@
 from fairtrial.study.analysis import analyse
 from fairtrial.study.audit import Verification
 from fairtrial.study.location import accept_loss, list_studies
-from fairtrial.study.log import Event
+from fairtrial.study.log import Event, Lease
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.pull_tables import Correction
 from fairtrial.study.reporting import Report, StopPull
@@ -16,6 +16,7 @@ from fairtrial.study.tokens import Token, Tokens
 __all__ = [
     "Correction",
     "Event",
+    "Lease",
     "Report",
     "SharedStatistics",
     "StopPull",

@@ -14,7 +14,7 @@ from fairtrial.core.notebooks import ShownInNotebooks
 from fairtrial.core.problem import Outcome
 from fairtrial.errors import ExperimentFinished, InvalidArgument, NothingToAsk
 from fairtrial.study.arguments import as_pairs, as_path
-from fairtrial.study.log import Event
+from fairtrial.study.log import Event, Lease
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.pull_tables import Correction, ResultTable, write_pulls
 from fairtrial.study.unmasking import list_digest, opened_names
@@ -309,17 +309,38 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
     def _unmasked(self, event: Event) -> Mapping[str, Any]:
         """Return the keys that a recorded access opens, and the digest of the list."""
 
-    def extend(self, pull: Pull | str, lease: float) -> Event:
+    def extend(self, pull: Pull | str, lease: float, *, worker: str | None = None) -> Lease:
         """Renew the lease of an open pull for `lease` seconds from now (a heartbeat).
+
+        This writes no event, and is not flushed: after a power failure, the pull may have an
+        earlier lease.
+
+        Parameters
+        ----------
+        pull : StudyPull or str
+            The pull or its `id`.
+        lease : float
+            Seconds from now; a very short lease hands the pull back.
+        worker : str, optional
+            Name of the worker that has the pull; by default the one in the pull. A service takes
+            the name of the token.
+
+        Returns
+        -------
+        Lease
+            The pull, and when its new lease ends.
 
         Raises
         ------
         AlreadyTold
-            If the pull is no longer open: it has an outcome, has failed or was cancelled.
+            If the pull is no longer open: it has an outcome, has failed or was cancelled. Or if it
+            was handed out again, to another worker.
         UnknownPull
             If it is not a pull of this study.
         """
-        return self._carried_out(Extend(pull, lease)).events[0]
+        extended = self._carried_out(Extend(pull, lease, worker)).lease
+        assert extended is not None, "it was extended or refused"
+        return extended
 
     @abstractmethod
     def should_stop(self, pull: Pull | str) -> bool:

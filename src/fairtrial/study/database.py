@@ -96,6 +96,7 @@ class Database(TableStore):
         self._turns: Turns | None = None
         self._head_file = None if self._path is None else HeadFile(self._path)
         self._is_noted = False
+        self._synchronous: str | None = None
         self._doubt: str | None = None
         self._is_long = False
         self._log_identity: tuple[int, int] | None = None
@@ -157,7 +158,8 @@ class Database(TableStore):
         self, connection: sqlite3.Connection, noted: Mapping[int, Head] | None
     ) -> sqlite3.Connection:
         """Set up a connection. All steps read the file, which others may lock for a while."""
-        connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._durability]}")
+        self._synchronous = _SYNCHRONOUS[self._durability]
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute(f"PRAGMA fullfsync = {int(self._durability == 'full')}")
         connection.execute("PRAGMA cache_size = -16000")
         # Only `_move_log` does this: see the class.
@@ -318,11 +320,25 @@ class Database(TableStore):
         if self._path is not None:
             self._taken_turns(self._path).take()
         try:
+            self._synchronize()
             self._patiently(partial(self._connection.execute, "BEGIN IMMEDIATE"))
             [schema] = self._connection.execute("PRAGMA user_version").fetchone()
         except sqlite3.Error as error:
             raise self._error(error) from error
         self._require_schema(schema)
+
+    def _synchronize(self) -> None:
+        """Let the next commit be flushed, if it has to be.
+
+        A commit that is not flushed is in the write-ahead log before all later ones, and the flush
+        of any of these covers it.
+        """
+        wanted = _SYNCHRONOUS[self._durability if self._flushes else "process"]
+        if wanted != self._synchronous:
+            # Unknown meanwhile, in case of an interrupt.
+            self._synchronous = None
+            self._connection.execute(f"PRAGMA synchronous = {wanted}")
+            self._synchronous = wanted
 
     def _taken_turns(self, path: Path) -> Turns:
         if self._turns is None:

@@ -17,11 +17,12 @@ class Action(NamedTuple):
     """Something to do within a transaction.
 
     `session` is the study that it concerns, if any. `do` can be called more than once, if a
-    transaction was rolled back.
+    transaction was rolled back. `needs_flush` says whether it must survive a power failure.
     """
 
     session: Session | None
     do: Callable[[], Any]
+    needs_flush: bool = True
 
 
 class Outcome(NamedTuple):
@@ -87,7 +88,10 @@ class Group:
     def _round(self, actions: Sequence[Action], waiting: Sequence[int]) -> dict[int, Outcome]:
         """Return outcomes of the actions, or of some of them if others have to wait."""
         try:
-            outcomes: dict[int, Outcome] = self._kept(lambda: self._each(actions, waiting))
+            outcomes: dict[int, Outcome] = self._kept(
+                lambda: self._each(actions, waiting),
+                flush=any(actions[index].needs_flush for index in waiting),
+            )
         except RowLocked as error:
             parts = _by_study(actions, waiting)
             if len(parts) == 1:
@@ -109,11 +113,11 @@ class Group:
 
     def _alone(self, action: Action) -> Outcome:
         try:
-            return Outcome(self._kept(action.do))
+            return Outcome(self._kept(action.do, flush=action.needs_flush))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
             return Outcome(error=error)
 
-    def _kept(self, operation: Callable[[], Any]) -> Any:
+    def _kept(self, operation: Callable[[], Any], *, flush: bool) -> Any:
         """Return the result of an operation once it is committed."""
 
         def once() -> Any:
@@ -127,7 +131,7 @@ class Group:
                 raise
 
         try:
-            answer = transact(self._store, once)
+            answer = transact(self._store, once, flush=flush)
         except BaseException:
             self._undo()
             raise

@@ -16,6 +16,7 @@ __all__ = [
     "KINDS",
     "TELLS",
     "Event",
+    "Lease",
     "PullRow",
     "Record",
     "Result",
@@ -54,7 +55,8 @@ KINDS = (
 """Every kind of event.
 
 `wait`: a pull was requested and the policy had none. `late_tell`: an outcome that came after its
-lease had expired or its pull had been given up. `time`: the policy's `max_time` was over, that
+lease had expired or its pull had been given up. `extend`: a lease was extended, in logs of earlier
+versions; leases are kept beside the log. `time`: the policy's `max_time` was over, that
 many seconds after the first event. `stop`: a user stopped the study.
 `close`: a user closed an arm or a group. `kit`: the number of a kit that was handed out.
 `supply`: kits were added. `mask`: an unmasking list was made. `unmask`: it was opened.
@@ -120,7 +122,7 @@ class Step(NamedTuple):
 
 
 class PullRow(NamedTuple):
-    """The state of one pull according to the log; it can be rebuilt from the log at any time.
+    """The state of one pull; all but an extended lease can be rebuilt from the log at any time.
 
     `told_seq` is the event of the first outcome, `value_seq` that of the outcome on record, and
     `closed_seq` the event in which the pull was given up.
@@ -314,6 +316,31 @@ def _said_of_ask(body: str | None) -> tuple[str | None, float | None]:
 
 
 @dataclass(frozen=True, slots=True)
+class Lease:
+    """The time that a worker has for a pull.
+
+    Parameters
+    ----------
+    pull_id : str
+        The pull.
+    number : int
+        The pull's number.
+    until : datetime
+        When the lease ends, by the store's clock (UTC).
+    """
+
+    pull_id: str
+    number: int
+    until: datetime
+
+    @classmethod
+    def of(cls, row: PullRow) -> Self:
+        """Return the lease of an open pull that has one."""
+        assert row.lease_until is not None, "this pull waits for ever"
+        return cls(row.pull_id, row.number, as_time(row.lease_until))
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """One event of a study's log.
 
@@ -322,9 +349,9 @@ class Event:
     seq : int
         Position in the log, from 1.
     kind : str
-        What happened: ``ask``, ``wait``, ``reissue``, ``extend``, ``report``, ``tell``,
-        ``late_tell``, ``unsolicited``, ``amend``, ``expire``, ``cancel``, ``fail``, ``time``,
-        ``stop``, ``close`` or ``kit``.
+        What happened: ``ask``, ``wait``, ``reissue``, ``report``, ``tell``, ``late_tell``,
+        ``unsolicited``, ``amend``, ``expire``, ``cancel``, ``fail``, ``time``, ``stop``, ``close``
+        or ``kit``; in logs of earlier versions also ``extend``.
     at : datetime
         Time by the store's clock (UTC). Events are ordered by `seq`, not by time.
     pull_id : str or None
@@ -336,7 +363,7 @@ class Event:
     stage : int or None
         The number of a partial reading, if there are several.
     lease_until : datetime or None
-        When the pull's lease ends.
+        When the lease ends that the pull was issued with. No event says whether it was extended.
     actor, request_id : str or None
         Who caused the event, and the caller's own key of the request.
     body : mapping

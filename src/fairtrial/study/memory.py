@@ -118,8 +118,11 @@ class MemoryStore(AccessMemory, Waiting):
                 "for several processes, keep the study in a file"
             )
 
-    def transact(self, operation: Callable[[], _Answer]) -> _Answer:
-        """Carry out an operation while only this thread writes; keep all of it or nothing."""
+    def transact(self, operation: Callable[[], _Answer], *, flush: bool = True) -> _Answer:
+        """Carry out an operation while only this thread writes; keep all of it or nothing.
+
+        `flush` changes nothing: no write survives a power failure.
+        """
         with self._lock:
             self._usable()
             if self._undo is not None:
@@ -136,6 +139,9 @@ class MemoryStore(AccessMemory, Waiting):
                 while undo:
                     undo.pop()()
             return answer
+
+    def require_flush(self) -> None:
+        """Do nothing: nothing in memory survives a power failure."""
 
     def _log(self, study_id: int) -> _Log:
         if self._undo is None:
@@ -214,6 +220,15 @@ class MemoryStore(AccessMemory, Waiting):
         for pull in added.pulls:
             log.put(pull)
         log.row = study.after(added)
+        return log.row
+
+    def set_lease(self, study: StudyRow, pull: PullRow) -> StudyRow:
+        """Set the end of an open pull's lease, within a transaction; return the study after it."""
+        undo, log = self._writing(), self._log(study.id)
+        before, known = log.row, log.pulls[pull.pull_id]
+        undo.append(lambda: log.take_back(before, {pull.pull_id: known}))
+        log.put(pull)
+        log.row = study.after_lease()
         return log.row
 
     def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,8 @@ _MOVE_HEAD = (
     "machine = ?, environment = coalesce(?, environment) "
     "WHERE id = ? AND head_seq = ? AND head_hash = ?"
 )
+_SET_LEASE = "UPDATE pull SET lease_until = ? WHERE study_id = ? AND pull_id = ?"
+_COUNT_LEASES = "UPDATE study SET lease_changes = lease_changes + ? WHERE id = ?"
 _MOST_EVENTS = 5_000
 
 
@@ -53,18 +56,20 @@ class _Head:
 
 
 class PendingWrites:
-    """Events, pulls, heads and answers that are not yet in the tables."""
+    """Events, pulls, leases, heads and answers that are not yet in the tables."""
 
     def __init__(self) -> None:
         self._events: list[tuple[Any, ...]] = []
         self._pulls: dict[tuple[int, str], PullRow] = {}
         self._requests: dict[tuple[int, str], Record] = {}
+        self._leases: dict[tuple[int, str], int | None] = {}
+        self._lease_changes: Counter[int] = Counter()
         self._heads: dict[int, _Head] = {}
         self._answers: list[AnswerRow] = []
         self._answer_of: dict[tuple[str, str], AnswerRow] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._heads or self._answers)
+        return bool(self._heads or self._lease_changes or self._answers)
 
     @property
     def is_long(self) -> bool:
@@ -73,12 +78,12 @@ class PendingWrites:
 
     @property
     def studies(self) -> list[StudyRow]:
-        """The studies as they will be after the write."""
+        """The studies whose logs are to be written, as they will be afterwards."""
         return [head.after for head in self._heads.values()]
 
     def touches(self, study_id: int) -> bool:
         """Return whether there are changes to that study."""
-        return study_id in self._heads
+        return study_id in self._heads or study_id in self._lease_changes
 
     # ----------------------------------------------------------------------- adding
 
@@ -103,6 +108,16 @@ class PendingWrites:
                 self._requests[study.id, record.request_id] = record
         for pull in added.pulls:
             self._pulls[study.id, pull.pull_id] = pull
+            self._leases.pop((study.id, pull.pull_id), None)
+
+    def set_lease(self, study_id: int, pull: PullRow) -> None:
+        """Change the end of a pull's lease."""
+        place = study_id, pull.pull_id
+        self._lease_changes[study_id] += 1
+        if place in self._pulls:
+            self._pulls[place] = pull
+        else:
+            self._leases[place] = pull.lease_until
 
     def add_answer(self, answer: AnswerRow) -> None:
         """Add the answer to a request."""
@@ -124,6 +139,8 @@ class PendingWrites:
         return [
             (_INSERT_EVENT, self._events),
             (_REPLACE_PULL, [(study_id, *pull) for (study_id, _), pull in self._pulls.items()]),
+            (_SET_LEASE, [(until, *place) for place, until in self._leases.items()]),
+            (_COUNT_LEASES, [(number, study) for study, number in self._lease_changes.items()]),
             (_INSERT_ANSWER, self._answers),
             (_MOVE_HEAD, [head.row() for head in self._heads.values()]),
         ]

@@ -305,6 +305,8 @@ class PostgreSQLStore(TableStore):
     def _begun(self) -> int:
         """Begin a transaction, and return the schema of the tables in the same round trip."""
         statements = [self._settings.begin]
+        if not self._flushes:
+            statements.append("SET LOCAL synchronous_commit = 'off'")
         if self._lock_patience is not None:
             statements.append(f"SET LOCAL lock_timeout = '{round(self._lock_patience * 1000)}ms'")
         statements.append(_SCHEMA)

@@ -47,6 +47,8 @@ class StudyPull(Pull):
     block : int or None
         Pulls with the same number must be measured under the same circumstances; None if the policy
         does not compare results in this way.
+    worker : str or None
+        The worker to whom it was issued.
 
     Attributes
     ----------
@@ -54,7 +56,7 @@ class StudyPull(Pull):
         The kits that a masked study chose for it.
     """
 
-    __slots__ = ("block", "id", "kits", "study")
+    __slots__ = ("block", "id", "kits", "study", "worker")
 
     def __init__(
         self,
@@ -66,11 +68,13 @@ class StudyPull(Pull):
         study: Issuer | None = None,
         propensity: float | None = None,
         block: int | None = None,
+        worker: str | None = None,
     ) -> None:
         super().__init__(number, action, labels, tag, propensity)
         self.id = id
         self.study = study
         self.block = block
+        self.worker = worker
         self.kits: tuple[str, ...] = ()
 
     def report(self, value: float | Mapping[str, float], **details: Any) -> Event:
@@ -89,8 +93,8 @@ class StudyPull(Pull):
 
     def __reduce__(self) -> tuple[Any, ...]:
         labels = dict(self.labels)
-        own = self.number, self.action, labels, self.tag, self.id, None, self.propensity, self.block
-        return type(self), own
+        own = self.number, self.action, labels, self.tag, self.id, None, self.propensity
+        return type(self), (*own, self.block, self.worker)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, StudyPull):

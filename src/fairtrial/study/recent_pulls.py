@@ -15,30 +15,30 @@ _MOST = 20_000
 
 
 class RecentPulls:
-    """Open pulls of studies whose logs no other process has written since.
+    """Open pulls of studies that no other process has written since.
 
-    The hash of a log's last event shows whether this is so.
+    The hash of a log's last event and the number of changed leases show whether this is so.
     """
 
     def __init__(self) -> None:
         self._pulls: OrderedDict[int, dict[str, PullRow]] = OrderedDict()
-        self._heads: dict[int, str] = {}
+        self._states: dict[int, tuple[str, int]] = {}
         self._number = 0
 
     def find(self, study: StudyRow, pull_id: str) -> PullRow | None:
-        """Return an open pull of a study with this head; None if it must be read from the store."""
-        if self._heads.get(study.id) != study.head_hash:
+        """Return an open pull of a study in this state; None if it must be read from the store."""
+        if self._states.get(study.id) != _state_of(study):
             self._forget(study.id)
             return None
         return self._pulls[study.id].get(pull_id)
 
     def keep(self, before: StudyRow, after: StudyRow, pulls: Iterable[PullRow]) -> None:
-        """Remember the pulls that a committed transaction changed, and the new head."""
-        if self._heads.get(before.id) != before.head_hash:
+        """Remember the pulls that a committed transaction changed, and the state after it."""
+        if self._states.get(before.id) != _state_of(before):
             self._forget(before.id)
         known = self._pulls.setdefault(after.id, {})
         self._pulls.move_to_end(after.id)
-        self._heads[after.id] = after.head_hash
+        self._states[after.id] = _state_of(after)
         self._number -= len(known)
         for pull in pulls:
             known.pop(pull.pull_id, None)
@@ -50,4 +50,8 @@ class RecentPulls:
 
     def _forget(self, study_id: int) -> None:
         self._number -= len(self._pulls.pop(study_id, ()))
-        self._heads.pop(study_id, None)
+        self._states.pop(study_id, None)
+
+
+def _state_of(study: StudyRow) -> tuple[str, int]:
+    return study.head_hash, study.lease_changes

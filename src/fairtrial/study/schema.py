@@ -169,7 +169,12 @@ _FOURTH = (
     ) WITHOUT ROWID""",
 )
 
-STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
+_FIFTH = (
+    # How often leases were extended: these are no events, so the head of the log does not show it.
+    "ALTER TABLE study ADD COLUMN lease_changes INTEGER NOT NULL DEFAULT 0",
+)
+
+STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
 """Step n upgrades schema n to schema n + 1. A released step is never edited."""
 
 

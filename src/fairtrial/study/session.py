@@ -27,7 +27,7 @@ from fairtrial.study.numbers import numbers_of
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.replica import Replica
 from fairtrial.study.specification import Specification
-from fairtrial.study.store import Store, StudyRow
+from fairtrial.study.store import Store, StudyRow, Unflushed
 from fairtrial.study.unmasking import unmasking_key
 from fairtrial.study.witness import Witness
 from fairtrial.study.writer import AssignedUnit, Previewed, Writer, unit_key
@@ -87,8 +87,18 @@ class Committer(Protocol):
         """Note that the session takes part; return whether it did not before."""
 
 
-def transact(store: Store, operation: Callable[[], _Answer]) -> _Answer:
+def transact(store: Store, operation: Callable[[], _Answer], *, flush: bool = True) -> _Answer:
     """Carry out an operation in a transaction; retry if nothing was kept for a passing reason.
+
+    Parameters
+    ----------
+    store : Store
+        The store.
+    operation : callable
+        What to do; it can be called several times.
+    flush : bool
+        Whether the transaction must survive a power failure. One that turns out to need it is
+        repeated with a flush.
 
     Raises
     ------
@@ -98,7 +108,9 @@ def transact(store: Store, operation: Callable[[], _Answer]) -> _Answer:
     lost = 0
     while True:
         try:
-            return store.transact(operation)
+            return store.transact(operation, flush=flush)
+        except Unflushed:
+            flush = True
         except ConnectionLost:
             # Nothing was kept, and the store reconnects.
             lost += 1
@@ -256,12 +268,13 @@ class Session:
             if kept:
                 return Written([], kept, [])
         try:
-            records, writer = self._write(carry_out)
+            records, writer = self._write(carry_out, flush=write.needs_flush)
         except Previewed as previewed:
             return Written([], [], previewed.corrections)
         pulls = self.pulls_of(writer.issued)
         stopped = not pulls and writer.stopped
-        return Written(list(map(Event.of, records)), pulls, writer.corrections, stopped)
+        events = list(map(Event.of, records))
+        return Written(events, pulls, writer.corrections, stopped, writer.lease)
 
     def unit_key(self, unit: str) -> str:
         """Return the key under which the pull of a unit is found; the unit itself is not kept.
@@ -315,7 +328,8 @@ class Session:
         pulls = [
             StudyPull(
                 *(row.number, row.action, labels(row.action), row.tag),
-                *(row.pull_id, None, row.propensity, row.tag if has_blocks else None),
+                *(row.pull_id, None, row.propensity),
+                *(row.tag if has_blocks else None, row.worker),
             )
             for row in rows
         ]
@@ -325,7 +339,7 @@ class Session:
                 pull.kits = own.kits
         return pulls
 
-    def _write(self, operation: Callable[[Writer], _Answer]) -> _Answer:
+    def _write(self, operation: Callable[[Writer], _Answer], *, flush: bool) -> _Answer:
         def now(writer: Writer) -> _Answer | _TimePassed:
             # What the clock has caused is a fact even if the operation fails, so it is written in
             # a transaction of its own.
@@ -335,9 +349,9 @@ class Session:
             self._require_open()
             if self.committer is not None:
                 return self._join(self.committer, operation)
-            answer = self._transact(now)
+            answer = self._transact(now, flush=flush)
             while isinstance(answer, _TimePassed):
-                answer = self._transact(now)
+                answer = self._transact(now, flush=flush)
             self._cache.save_if_due()
             return answer
 
@@ -389,7 +403,7 @@ class Session:
     def _writer(self, study: StudyRow, software: str) -> Writer:
         return Writer(self.store, study, self._cache.at_head(study), software, self.conduct)
 
-    def _transact(self, operation: Callable[[Writer], _Answer]) -> _Answer:
+    def _transact(self, operation: Callable[[Writer], _Answer], *, flush: bool = True) -> _Answer:
         # Computed before the transaction, because the first time takes some milliseconds.
         software = self._software
 
@@ -397,7 +411,7 @@ class Session:
             with uninterrupted(), loaded_only():
                 return self._carry_out(operation, software)
 
-        done = transact(self.store, write)
+        done = transact(self.store, write, flush=flush)
         self._cache.settle(done.head, done.last)
         self._has_written = True
         if self._witness is not None and done.last is not None:

@@ -7,13 +7,15 @@ import time
 from fairtrial.errors import StorageError
 from fairtrial.study.clock import microseconds
 from fairtrial.study.database import Database
+from fairtrial.study.log import PullRow
 from fairtrial.study.schema import missing_triggers
 from fairtrial.study.store import Addition, StudyRow
 
 __all__ = ["SQLiteStore"]
 
 _MOVE_EVERY = 400
-"""Number of events after which the write-ahead log (about 4 MB by then) is moved to the file."""
+"""Number of events, or of extended leases, after which the write-ahead log (about 4 MB by then) is
+moved to the file."""
 
 # A check takes about ten microseconds: it only reads the number of the last write.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 0.05
@@ -65,6 +67,12 @@ class SQLiteStore(Database):
         moved = super().append(study, added)
         self._is_long |= moved.head_seq // _MOVE_EVERY != study.head_seq // _MOVE_EVERY
         return moved
+
+    def set_lease(self, study: StudyRow, pull: PullRow) -> StudyRow:
+        """Set the end of an open pull's lease, within a transaction; return the study after it."""
+        after = super().set_lease(study, pull)
+        self._is_long |= after.lease_changes % _MOVE_EVERY == 0
+        return after
 
     def changes(self) -> object:
         """Return a value that differs after any write to the storage."""

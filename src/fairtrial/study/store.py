@@ -21,6 +21,7 @@ __all__ = [
     "StudyRow",
     "StudySummary",
     "TokenRow",
+    "Unflushed",
 ]
 
 _Answer = TypeVar("_Answer")
@@ -51,7 +52,8 @@ class StudyRow(NamedTuple):
     """A study as it is stored: its immutable fields and the head of its log.
 
     `secret` is the source of the random numbers of a randomised study. `machine` wrote last, and
-    `environment` is the software that it used, as JSON.
+    `environment` is the software that it used, as JSON. `lease_changes` counts the leases that were
+    extended, which the log does not record.
     """
 
     id: int
@@ -70,6 +72,7 @@ class StudyRow(NamedTuple):
     duplicates: int
     machine: str | None = None
     environment: str | None = None
+    lease_changes: int = 0
 
     @property
     def origin(self) -> str:
@@ -86,7 +89,12 @@ class StudyRow(NamedTuple):
         # Positional arguments are several times faster than `_replace`; this runs in every write.
         changed = added.status, seq, digest, self.duplicates + added.duplicates
         made_with = added.environment or self.environment
-        return StudyRow._make((*self[:_FIRST_TO_CHANGE], *changed, machine, made_with))
+        rest = machine, made_with, self.lease_changes
+        return StudyRow._make((*self[:_FIRST_TO_CHANGE], *changed, *rest))
+
+    def after_lease(self) -> StudyRow:
+        """Return the study after the lease of one of its pulls was extended."""
+        return self._replace(lease_changes=self.lease_changes + 1)
 
 
 _FIRST_TO_CHANGE = StudyRow._fields.index("status")
@@ -183,6 +191,14 @@ class RowLocked(StorageBusy):
     """Another process has locked a part of the storage, such as one study, for too long."""
 
 
+class Unflushed(BaseException):
+    """A transaction without a flush is about to write what must survive a power failure.
+
+    Nothing was kept: repeat it with a flush. It is not an `Exception`, so that no caller
+    catches it.
+    """
+
+
 @runtime_checkable
 class Store(Protocol):
     """Keeps studies: append-only logs, each with a head, the state of its pulls, and snapshots.
@@ -205,8 +221,14 @@ class Store(Protocol):
     def close(self) -> None:
         """Release the store."""
 
-    def transact(self, operation: Callable[[], _Answer]) -> _Answer:
-        """Carry out an operation while only this process writes; keep all of it or nothing."""
+    def transact(self, operation: Callable[[], _Answer], *, flush: bool = True) -> _Answer:
+        """Carry out an operation while only this process writes; keep all of it or nothing.
+
+        Without `flush`, a power failure may undo it, but nothing that was written with a flush.
+        """
+
+    def require_flush(self) -> None:
+        """Raise `Unflushed` if the present transaction is carried out without a flush."""
 
     def wait_for_locks(self, seconds: float | None) -> None:
         """Set how long later writes wait for a lock on one study; None: as long as for the rest.
@@ -245,6 +267,12 @@ class Store(Protocol):
         """Add events and their pulls' rows, within a transaction; return the study after them.
 
         If the head is no longer that of `study`, nothing is kept and `StorageError` is raised.
+        """
+
+    def set_lease(self, study: StudyRow, pull: PullRow) -> StudyRow:
+        """Set the end of an open pull's lease, within a transaction; return the study after it.
+
+        `pull` is the row with the new lease. No event is written.
         """
 
     def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:

@@ -19,7 +19,14 @@ from fairtrial.study.machine import boot
 from fairtrial.study.pending_writes import PendingWrites, replacing
 from fairtrial.study.recent_pulls import RecentPulls
 from fairtrial.study.statements import columns, places
-from fairtrial.study.store import Addition, AnswerRow, NewStudy, Snapshot, StudyRow
+from fairtrial.study.store import (
+    Addition,
+    AnswerRow,
+    NewStudy,
+    Snapshot,
+    StudyRow,
+    Unflushed,
+)
 from fairtrial.study.waiting import Waiting
 
 __all__ = ["TableStore"]
@@ -65,8 +72,11 @@ class TableStore(AccessTables, Waiting):
         self._process = os.getpid()
         self._machine = boot()
         self._commits = 0
+        self._flushes = True
         self._moved: dict[int, StudyRow] = {}
-        """Studies as the transaction has changed them so far."""
+        """Studies to whose logs the transaction has added, as they are after it."""
+        self._after: dict[int, StudyRow] = {}
+        """Studies of which the transaction has changed a log or pulls, as they are after it."""
         self._pending_writes = PendingWrites()
         self._recent = RecentPulls()
         self._locked: dict[int, StudyRow] = {}
@@ -129,22 +139,26 @@ class TableStore(AccessTables, Waiting):
 
     # --------------------------------------------------------------- transactions
 
-    def transact(self, operation: Callable[[], _Answer]) -> _Answer:
-        """Carry out an operation while only this process writes; keep all of it or nothing."""
+    def transact(self, operation: Callable[[], _Answer], *, flush: bool = True) -> _Answer:
+        """Carry out an operation while only this process writes; keep all of it or nothing.
+
+        Without `flush`, a power failure may undo it, but nothing that was written with a flush.
+        """
         with self._lock:
             self._require_own_process()
             if self._is_writing:
                 raise StorageError(f"{self._where}: a write cannot begin within another")
             try:
+                self._flushes = flush
                 self._begin()
                 answer = operation()
                 self._write_down()
-                moved = dict(self._moved)
+                moved, after = dict(self._moved), dict(self._after)
                 self._commit()
                 self._commits += 1
                 for study_id, study in moved.items():
                     self._last[study_id] = study.head_seq
-                self._remember(moved)
+                self._remember(after)
             finally:
                 # An interrupt at this point can cut one of the two short, but not both.
                 try:
@@ -154,6 +168,11 @@ class TableStore(AccessTables, Waiting):
                     self._forget_transaction()
                     self._end()
             return answer
+
+    def require_flush(self) -> None:
+        """Raise `Unflushed` if the present transaction is carried out without a flush."""
+        if not self._flushes:
+            raise Unflushed("this must be written with a flush")
 
     def _write_down(self) -> None:
         """Write the collected changes to the tables."""
@@ -171,9 +190,9 @@ class TableStore(AccessTables, Waiting):
             f"{self._where}: the head of study {names} moved during a write; nothing of it was kept"
         )
 
-    def _remember(self, moved: Mapping[int, StudyRow]) -> None:
+    def _remember(self, after: Mapping[int, StudyRow]) -> None:
         """Remember the pulls that a transaction has changed."""
-        for study_id, study in moved.items():
+        for study_id, study in after.items():
             before = self._locked.get(study_id)
             if before is not None and self._changed is not None:
                 pulls = self._changed.get(study_id, {}).values()
@@ -184,6 +203,8 @@ class TableStore(AccessTables, Waiting):
         self._pending_writes = PendingWrites()
         self._changed = {}
         self._locked = {}
+        self._after = {}
+        self._flushes = True
 
     def _read(
         self, study_id: int | None, statement: str, parameters: Sequence[Any] = ()
@@ -275,18 +296,29 @@ class TableStore(AccessTables, Waiting):
 
     def append(self, study: StudyRow, added: Addition) -> StudyRow:
         """Add events and their pulls' rows, within a transaction; return the study after them."""
+        self.require_flush()
         if not self._pending_writes.follows(study):
             raise self._moved_by_others([study])
         moved = study.after(added, self._machine)
         self._pending_writes.add(study, added, moved)
-        if self._changed is not None:
-            changed = self._changed.setdefault(study.id, {})
-            changed.update((pull.pull_id, pull) for pull in added.pulls)
+        self._note_changed(study, added.pulls)
         if self._pending_writes.is_long:
             self._write_down()
             self._changed = None
-        self._moved[study.id] = moved
+        self._moved[study.id] = self._after[study.id] = moved
         return moved
+
+    def set_lease(self, study: StudyRow, pull: PullRow) -> StudyRow:
+        """Set the end of an open pull's lease, within a transaction; return the study after it."""
+        self._pending_writes.set_lease(study.id, pull)
+        self._note_changed(study, [pull])
+        after = self._after[study.id] = study.after_lease()
+        return after
+
+    def _note_changed(self, study: StudyRow, pulls: Sequence[PullRow]) -> None:
+        if self._changed is not None:
+            changed = self._changed.setdefault(study.id, {})
+            changed.update((pull.pull_id, pull) for pull in pulls)
 
     def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Yield the events ``after < seq <= until`` in order, without blocking other callers."""

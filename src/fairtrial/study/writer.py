@@ -32,6 +32,7 @@ from fairtrial.study.kit_supply import Supply as KitSupply
 from fairtrial.study.kit_supply import arms_of, drawn_kits
 from fairtrial.study.log import (
     TELLS,
+    Lease,
     PullRow,
     Record,
     Result,
@@ -140,6 +141,7 @@ class Writer:
         self._pulls: dict[str, PullRow] = {}
         self._requests: dict[str, Record] = {}
         self._duplicates = 0
+        self._extended: PullRow | None = None
         self.issued: Sequence[PullRow] = ()
         self.corrections: list[Correction] = []
         self._environment = None if environment == study.environment else environment
@@ -152,10 +154,17 @@ class Writer:
     @property
     def has_news(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self._records or self._duplicates)
+        return bool(self._records or self._duplicates or self._extended)
+
+    @property
+    def lease(self) -> Lease | None:
+        """The lease that was extended, or None."""
+        return None if self._extended is None else Lease.of(self._extended)
 
     def flush(self) -> StudyRow:
         """Write everything; return the study afterwards."""
+        if self._extended is not None:
+            return self._store.set_lease(self._study, self._extended)
         if not self.has_news:
             return self._study
         added = Addition(
@@ -188,15 +197,25 @@ class Writer:
         """
         where = self._store, self._study.id, self._replica.policy, self._now
         for row in leases_over(*where):
+            self._store.require_flush()
             self._take("expire", row)
         seconds = None if self._replica.stopped else time_over(*where)
         if seconds is not None:
+            self._store.require_flush()
             self._add("time", body=to_json(seconds=seconds), perform=True)
         return bool(self._records)
 
     def _extend(self, write: Extend) -> list[Record]:
+        """Extend a lease, which is in no event: nothing that is decided depends on it."""
         row = self._open_pull(str(write.pull))
-        return [self._take("extend", row, lease_until=self._until(write.lease))]
+        if write.worker not in (None, row.worker) and self._was_reissued(row):
+            raise PullClosed(f"pull {row.pull_id} was handed out again, to another worker")
+        self._extended = row._replace(lease_until=self._until(write.lease))
+        return []
+
+    def _was_reissued(self, row: PullRow) -> bool:
+        events = self._store.all_of(self._study.id, "reissue", after=row.asked_seq)
+        return any(event.pull_id == row.pull_id for event in events)
 
     def _until(self, lease: float | None) -> int | None:
         return None if lease is None else self._now + round(lease * 1e6)

@@ -27,7 +27,7 @@ from fairtrial.study.arguments import (
     check_unit,
 )
 from fairtrial.study.conduct import Conduct
-from fairtrial.study.log import Event
+from fairtrial.study.log import Event, Lease
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.pull_tables import Correction, ResultTable
 from fairtrial.study.statements import is_encodable
@@ -63,7 +63,7 @@ _SENT_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 
 
 class Written(NamedTuple):
-    """What a write has done: its events, pulls and corrections.
+    """What a write has done: its events, pulls and corrections, and the lease that it extended.
 
     `stopped` says, if no pulls were issued, whether the study has stopped.
     """
@@ -72,6 +72,7 @@ class Written(NamedTuple):
     pulls: list[StudyPull]
     corrections: list[Correction]
     stopped: bool = False
+    lease: Lease | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,9 @@ class Write:
 
     path: ClassVar[str] = ""
     """The path, below that of the study, to which a client of a service sends it."""
+
+    needs_flush: ClassVar[bool] = True
+    """Whether it must survive a power failure."""
 
     @property
     def key(self) -> str | None:
@@ -379,12 +383,24 @@ def _require_somebody(study: Checks, actor: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Extend(Write):
-    """A new lease of an open pull, for that many seconds from now."""
+    """A new lease of an open pull, for that many seconds from now; it is in no event.
+
+    `worker` is who has the pull, if known. Once it was handed out to another worker, it is refused.
+    """
 
     pull: Pull | str
     lease: float
+    worker: str | None = None
 
     path = "pulls/{pull}/heartbeat"
+    needs_flush = False
+
+    def check(self, study: Checks) -> Self:
+        """Return the write with its values as they are stored; raise if one is invalid."""
+        checked = Write.check(self, study)
+        if self.worker is None and isinstance(self.pull, StudyPull) and not study.is_remote:
+            return replace(checked, worker=self.pull.worker)
+        return checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,11 @@ def test_a_page_that_has_not_changed_is_not_sent_again(people, storage):
     _policy, environment = sites.wards()
     sites.carry_on(studies(storage), environment, 1)
     assert people["board"].get(health, **{"If-None-Match": tag}).status_code == 200
+    # It shows how many pulls are overdue, and a lease is extended without an event.
+    pull = studies(storage).ask(lease=60)
+    tag = people["board"].get(health).headers["ETag"]
+    studies(storage).extend(pull, 3_600)
+    assert people["board"].get(health, **{"If-None-Match": tag}).status_code == 200
 
 
 def test_a_page_shows_what_came_a_moment_ago_from_another_process(people, storage):

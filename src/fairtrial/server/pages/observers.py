@@ -53,7 +53,8 @@ class View:
         checks = self.observer.checks
         made = "" if checks is None else f"{checks.seq}.{checks.made_at:%H%M%S%f}"
         row = self.row
-        return f"{row.head_seq}-{row.duplicates}-{row.head_hash[:16]}-{self.observer.seq}-{made}"
+        state = f"{row.head_seq}-{row.duplicates}-{row.lease_changes}-{row.head_hash[:16]}"
+        return f"{state}-{self.observer.seq}-{made}"
 
 
 class Observers:

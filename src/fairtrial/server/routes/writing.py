@@ -20,7 +20,7 @@ from fairtrial.server.blinding import (
     write_as,
     write_for,
 )
-from fairtrial.server.documents import to_text
+from fairtrial.server.documents import lease_document, to_text
 from fairtrial.server.problems import Refusal
 from fairtrial.server.routes.common import (
     PullId,
@@ -41,6 +41,7 @@ from fairtrial.server.schemas import (
     Heartbeat,
     Known,
     KnownOfMany,
+    LeaseAnswer,
     Reading,
     Reason,
     Tells,
@@ -157,8 +158,9 @@ _VERBS = (
         "Record the number of a kit that was handed out for a pull.",
     ),
     _Verb(
-        *(Extend, "heartbeat", Heartbeat, EventAnswer, "Extend a lease"),
-        "Renew the lease of a pull, starting now, and return whether the pull should stop.",
+        *(Extend, "heartbeat", Heartbeat, LeaseAnswer, "Extend a lease"),
+        "Renew the lease of a pull, starting now, and return whether the pull should stop.\n\n"
+        "No event records this. An `Idempotency-Key` changes nothing: repeating it does no harm.",
         says_whether_to_stop=True,
     ),
     _Verb(
@@ -220,14 +222,22 @@ class _Call:
             done = write_for(self.service, opened, self.viewer, write)
             return Answer(200, to_text(self._content(verb, opened, done, pull)))
 
-        if verb.unmasks or (isinstance(write, Ask) and write.unit is not None):
+        if (
+            verb.unmasks
+            or isinstance(write, Extend)
+            or (isinstance(write, Ask) and write.unit is not None)
+        ):
             # The unit is the key. The answer is not kept: its fingerprint would betray the unit.
-            # Nor is one with keys to the unmasking list kept, and each access is recorded.
+            # Nor is one with keys to the unmasking list kept, and each access is recorded. A lease
+            # can be extended again.
             key = None
         else:
             key = key_of(self.request, self.viewer, self.key, body)
         return answered(
-            await write_as(self.service, self.viewer, self.study, carry_out, key, self.key)
+            await write_as(
+                *(self.service, self.viewer, self.study, carry_out, key, self.key),
+                needs_flush=write.needs_flush,
+            )
         )
 
     def _content(self, verb: _Verb, study: Study, done: Written, pull: str) -> dict[str, Any]:
@@ -235,6 +245,11 @@ class _Call:
             rows = [row_of(study, issued.id) for issued in done.pulls]
             pulls = [document_for(self.viewer, study, row) for row in rows]
             return {"pulls": pulls, "stopped": study.stopped}
+        if done.lease is not None:
+            return {
+                **lease_document(done.lease),
+                "should_stop": should_stop(study, self.viewer, pull),
+            }
         events = [event_for(self.viewer, event, study) for event in done.events]
         if verb.answer is EventsAnswer:
             return {"events": events}
