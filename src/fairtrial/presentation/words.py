@@ -324,8 +324,13 @@ def pulls_used(progress: Progress) -> str:
     >>> from fairtrial.core import Recommendation
     >>> pulls_used(Progress(Recommendation(None, "running"), 90, 85, 3, settled=52))
     '85 results of 90 pulls (52 of them count for the decision), 3 outstanding, 2 will have none'
+    >>> pulls_used(Progress(Recommendation("a", "decided"), 90, 200, 0))
+    '200 results, of 90 pulls and of units without a pull'
     """
-    used = f"{plural(progress.told, 'result')} of {plural(progress.asked, 'pull')}"
+    told, asked = plural(progress.told, "result"), plural(progress.asked, "pull")
+    used = f"{told} of {asked}"
+    if progress.told > progress.asked:
+        used = f"{told}, of {asked} and of units without a pull"
     if progress.settled is not None and progress.settled < progress.told:
         used += f" ({count(progress.settled)} of them count for the decision)"
     if progress.outstanding:
