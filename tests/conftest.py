@@ -1,5 +1,6 @@
 """Settings for every test: hypothesis is deterministic, keeps no files and measures no times."""
 
+import gc
 import importlib.util
 import math
 import os
@@ -58,6 +59,17 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("fairtrial")
+
+
+def pytest_collection() -> None:
+    """Do not look for unused objects while the tests are collected: they all stay."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look at no collected test again when unused objects are looked for."""
+    gc.freeze()
+    gc.enable()
 
 
 # A shell ignores Ctrl-C in background processes, and so would all processes that tests start.
