@@ -56,6 +56,19 @@ def test_results_that_come_later_add_no_unit() -> None:
         assert flow_of(study).arms == (ArmFlow("a", 10, 9), ArmFlow("b", 10, 10))
 
 
+def test_only_a_live_study_has_delays(tmp_path: Path) -> None:
+    problem = delayed.Problem(["a", "b"], reward_range=(0, 1))
+    with Study.create(
+        problem, delayed.BlockBetting(problem), storage="memory://", name="live"
+    ) as study:
+        study.tell(study.ask(), 1.0)
+        live = write_report(study, tmp_path / "live.html").read_text(encoding="utf-8")
+    with finished(["a", "b"], 10) as study:
+        over = write_report(study, tmp_path / "over.html").read_text(encoding="utf-8")
+    assert "How long results take" in live
+    assert "How long results take" not in over
+
+
 def test_a_live_study_has_no_such_section(tmp_path: Path) -> None:
     problem = delayed.Problem(2, reward_range=(0, 1))
     policy = delayed.BlockBetting(problem)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairtrial.presentation.charts import most_pulled
+from fairtrial.presentation.flow import flow_of
 from fairtrial.presentation.missing_values import (
     MISSING,
     counting_of_missing,
@@ -97,9 +98,9 @@ def _audit(check: VerificationLike, blinded: bool) -> Markup:
 
 
 def _delays(found: Findings) -> Markup | None:
-    """Return how long results took."""
+    """Return how long results took; None in a finished experiment, whose log does not know."""
     delays = found.arrivals.delays
-    if not delays:
+    if not delays or flow_of(found.study, found.arrivals) is not None:
         return None
     total = sum(number_of for _, number_of in delays)
     rows = [(name, count(number_of), percent(number_of / total, 1)) for name, number_of in delays]
