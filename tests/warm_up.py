@@ -41,13 +41,13 @@ def main() -> None:
     postgresql.install()
     use_tier("compile")
     tasks = (
+        warm_measures,
         warm_linear,
         warm_subpopulations,
         warm_delayed,
-        warm_measures,
+        rewrite_tests,
         warm_causal,
         warm_allocation,
-        rewrite_tests,
     )
     signal.signal(signal.SIGTERM, end)
     with ProcessPoolExecutor(2) as pool:
