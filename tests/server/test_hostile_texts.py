@@ -40,9 +40,10 @@ TEXTS = [
 NUMBERS = [2**31, 2**63, -(2**63) - 1, 2**64, 10**30, 10**400, -1, 1e308, -0.0, 5e-324, True, None]
 NAMES = ["trial", "臨床", "a'\"b;=\\c", "..x", "=1+1", "<b>&", "x/../y", "%2e%2e", "é" * 200, "‮rtl"]
 NAMES = [name for name in NAMES if name.isprintable()]
+STORES = ["memory", "file", "postgresql"]
 
 
-@pytest.fixture(params=["memory", "file", "postgresql"])
+@pytest.fixture(params=STORES)
 def service(request, tmp_path):
     """A service of every kind of store with one study."""
     if request.param == "memory":
@@ -130,6 +131,7 @@ def post(service, path, body):
 
 POSTS = [path for method, path, _ in routes() if method == "POST"]
 GETS = [path for method, path, _ in routes() if method == "GET"]
+TABS = ["", "/decision", "/arms", "/fairness", "/health", "/log", "/pulls"]
 
 
 def test_no_body_is_a_fault_of_the_service(service):
@@ -139,9 +141,9 @@ def test_no_body_is_a_fault_of_the_service(service):
             continue
         where = path.replace("{study}", "trial").replace("{pull}", pull)
         odd_ones = (odd for one in bodies(path, pull) for odd in variants(one))
-        for body in [*with_nul(bodies(path, pull)), *some(odd_ones, 40)]:
+        for body in [*with_nul(bodies(path, pull)), *some(odd_ones, 20)]:
             require_no_fault(post(service, where, body), (path, str(body)[:200]))
-    for odd in some(variants(BODIES["stop"]), 40):
+    for odd in some(variants(BODIES["stop"]), 20):
         require_no_fault(post(service, "/v1/studies/trial/stop", odd), odd)
     assert service.read.get("/v1/studies/trial/verify").json()["ok"]
 
@@ -184,16 +186,21 @@ def test_no_query_and_no_header_is_a_fault_of_the_service(service):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_study_of_any_accepted_name_is_served_on_every_route_and_page(service, name):
+def test_a_study_of_any_accepted_name_is_served_on_every_route_and_page(service, name, request):
+    store = request.node.callspec.params["service"]
+    # In a short run each name meets every route on one store, and some routes on the others.
+    meets_all = effort.long or NAMES.index(name) % len(STORES) == STORES.index(store)
     assert service.admin.create(name).status_code in (200, 201)
     where = f"/v1/studies/{quote(name, safe='')}"
     pull = service.admin.post(f"{where}/asks", {"n": 2}).json()["pulls"][0]["id"]
     assert service.admin.post(f"{where}/pulls/{pull}/tell", {"value": 0.5}).status_code == 200
-    for path in GETS:
+    for path in GETS if meets_all else some(GETS, 6):
         answer = service.admin.get(
             path.replace("/v1/studies/{study}", where).replace("{pull}", pull)
         )
-        assert answer.status_code == 200, (path, answer.text[:300])
+        # A check of a study that takes long goes on after its first answer.
+        expected = (200, 202) if path.endswith("/verify") else (200,)
+        assert answer.status_code in expected, (path, answer.text[:300])
     for kind in ("jsonl", "csv", "parquet"):
         answer = service.admin.get(f"{where}/export?format={kind}")
         assert answer.status_code == 200, answer.text
@@ -203,7 +210,7 @@ def test_a_study_of_any_accepted_name_is_served_on_every_route_and_page(service,
         assert not file.startswith(".")
     person = Person(service.client, service.admin.secret)
     page = f"/studies/{quote(name, safe='')}"
-    for tab in ("", "/decision", "/arms", "/fairness", "/health", "/log", "/pulls"):
+    for tab in TABS if meets_all else some(TABS, 2):
         answer = person.get(page + tab)
         assert answer.status_code in (200, 303, 404), (tab, answer.text)
         if answer.status_code == 303:
@@ -240,7 +247,7 @@ def test_no_form_is_a_fault_of_the_service(service):
     for name in ("ask", "tell", "report", "fail", "amend", "stop"):
         for field in ("pull", "value", "reason", "n", "lease", "unit", "key", "stage", "seen"):
             odd = [*TEXTS, *(str(number) for number in NUMBERS)]
-            for text in [TEXTS[0], *some(odd, 4)]:
+            for text in [TEXTS[0], *some(odd, 2)]:
                 if text == "\ud800" or (name == "stop" and field == "reason" and text.strip()):
                     continue
                 typed = {"pull": pull, "value": "0.5", "reason": "r", "n": "1", field: text}

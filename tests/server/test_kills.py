@@ -46,7 +46,7 @@ def test_a_service_killed_under_load_loses_and_doubles_nothing(tmp_path, record_
     storage = f"sqlite:///{tmp_path}/studies.db"
     make_study(storage)
     token = make_token(storage)
-    choice, kills = random.Random(5), effort.runs(6, whole=200)
+    choice, kills = random.Random(5), effort.runs(4, whole=200)
     with service(storage) as running:
 
         def kill_and_start(over, seen):
@@ -74,7 +74,7 @@ def test_a_database_killed_under_load_loses_and_doubles_nothing(
     """A commit may be kept although its answer never came: the retry gets the first answer."""
     make_study(postgresql_url)
     token = make_token(postgresql_url)
-    choice, crashes = random.Random(6), effort.runs(3, whole=40)
+    choice, crashes = random.Random(6), effort.runs(2, whole=40)
     with service(postgresql_url) as running:
 
         def crash_and_start(over, seen):
