@@ -36,6 +36,7 @@ from fairtrial.causal._kernels.rows import draw_row, index_of
 from fairtrial.causal._row_source import RowSource
 from fairtrial.confidence.block_betting.bets import LOST, pay_bounded
 from fairtrial.confidence.block_betting.blocks import (
+    NONE_ASSIGNED,
     OUTSIDE,
     Arrays,
     issue_assigned,
@@ -122,10 +123,27 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
 # ------------------------------------------------------------------------- one pull at a time
 
 
-@kernel
 def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
     """Return the next action and its tag; the action is -1 if another block needs more room."""
+    action, tag = next_or_assigned(arrays, batch, NONE_ASSIGNED)
+    return action, tag
+
+
+def open_assigned(arrays: Arrays, assigned: Floats) -> None:
+    """Open a block of externally assigned rows, counted by action, and freeze its bets."""
+    next_or_assigned(arrays, 0.0, assigned)
+
+
+@kernel
+def next_or_assigned(arrays: Arrays, batch: float, assigned: Floats) -> tuple[int, int]:
+    """Open a block of assigned rows if there are any; otherwise return the next action and its tag.
+
+    Both plan. As two kernels, they would take twice as long to compile.
+    """
     (model, rules), state = opened(arrays)
+    if assigned.size:
+        _plan_block(model, rules, state, batch, assigned)
+        return -1, OUTSIDE
     action, serial = _next_action(model, rules, state, batch)
     return action, _tag(state, serial)
 
@@ -144,7 +162,7 @@ def _next_action(model: Model, rules: Rules, state: State, batch: float) -> tupl
 def ask_rows(arrays: Arrays, batch: float, actions: Integers, tags: Integers) -> int:
     """Fill the actions and tags of the next pulls, all from one block; return their number."""
     (_, rules), state = opened(arrays)
-    action, tag = ask(arrays, batch)
+    action, tag = next_or_assigned(arrays, batch, np.empty(0))
     number = 0
     while action >= 0:
         actions[number] = action
@@ -160,13 +178,6 @@ def ask_rows(arrays: Arrays, batch: float, actions: Integers, tags: Integers) ->
 def _tag(state: State, serial: int) -> int:
     slot = slot_of(state.blocks, serial)
     return tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot))
-
-
-@kernel
-def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of externally assigned rows, counted by action, and freeze its bets."""
-    (model, rules), state = opened(arrays)
-    _plan_block(model, rules, state, 0.0, assigned)
 
 
 @kernel

@@ -24,6 +24,7 @@ from fairtrial.confidence.block_betting.bets import (
 )
 from fairtrial.confidence.block_betting.blocks import (
     FIXED,
+    NONE_ASSIGNED,
     OUTSIDE,
     Arrays,
     close_oldest,
@@ -131,15 +132,37 @@ def start(arrays: Arrays) -> None:
 # ------------------------------------------------------------------------ one pull at a time
 
 
-@kernel
 def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
     """Return the next arm and its tag; the arm is -1 if another block needs more room.
 
     The tag is -1 for initial pulls and for all pulls before theta can be estimated. They inform
     plans but are in no bet.
     """
+    arm, serial = next_or_assigned(arrays, batch, NONE_ASSIGNED)
+    return arm, serial
+
+
+def open_assigned(arrays: Arrays, assigned: Floats) -> None:
+    """Open a block of externally assigned pulls, counted by arm, and freeze its bets.
+
+    There is no plan before theta can be estimated. Until then, the pulls inform plans but belong to
+    no block.
+    """
+    next_or_assigned(arrays, 0.0, assigned)
+
+
+@kernel
+def next_or_assigned(arrays: Arrays, batch: float, assigned: Floats) -> tuple[int, int]:
+    """Open a block of assigned pulls if there are any; otherwise return the next arm and its tag.
+
+    Both plan. As two kernels, they would take twice as long to compile.
+    """
     (model, rules, limits), state = opened(arrays)
-    return _next_arm(model, rules, limits, state, batch)
+    if assigned.size == 0:
+        return _next_arm(model, rules, limits, state, batch)
+    if state.estimable[0]:
+        _plan(model, rules, limits, state, batch, assigned)
+    return -1, OUTSIDE
 
 
 @kernel(inline="always")
@@ -169,18 +192,6 @@ def _plan(
         plan_block_with_limits(model, limits, rules, state, batch, assigned)
     else:
         plan_block(model, rules, state, batch, assigned)
-
-
-@kernel
-def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of externally assigned pulls, counted by arm, and freeze its bets.
-
-    There is no plan before theta can be estimated. Until then, the pulls inform plans but belong to
-    no block.
-    """
-    (model, rules, limits), state = opened(arrays)
-    if state.estimable[0]:
-        _plan(model, rules, limits, state, 0.0, assigned)
 
 
 @kernel

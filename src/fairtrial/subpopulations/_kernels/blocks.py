@@ -11,6 +11,7 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.bets import LOST
 from fairtrial.confidence.block_betting.blocks import (
+    NONE_ASSIGNED,
     OUTSIDE,
     Arrays,
     issue_assigned,
@@ -207,14 +208,31 @@ def _aim_at_leader(state: State, slot: int) -> None:
 # ------------------------------------------------------------------------ one pull at a time
 
 
-@kernel
 def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
     """Return the next cell and its tag; the cell is negative as in `next_cell`.
 
     `group`: the group that arrived by itself, which the cell must belong to. The tag is -1 if no
     open block wants such a pull; the pull then informs plans but is in no bet.
     """
+    cell, tag = next_or_assigned(arrays, group, batch, NONE_ASSIGNED)
+    return cell, tag
+
+
+def open_assigned(arrays: Arrays, assigned: Floats) -> None:
+    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
+    next_or_assigned(arrays, ANY_GROUP, 0.0, assigned)
+
+
+@kernel
+def next_or_assigned(arrays: Arrays, group: int, batch: float, assigned: Floats) -> tuple[int, int]:
+    """Open a block of assigned pulls if there are any; otherwise return the next cell and its tag.
+
+    Both plan. As two kernels, they would take twice as long to compile.
+    """
     (model, rules), state = opened(arrays)
+    if assigned.size:
+        open_assigned_block(model, rules, state, assigned, can_plan, _plan_block, _aim_at_leader)
+        return -1, OUTSIDE
     cell, serial = _next_cell(model, rules, state, group, batch)
     slot = slot_of(state.blocks, serial)
     return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
@@ -225,13 +243,6 @@ def _next_cell(
     model: Model, rules: Rules, state: State, group: int, batch: float
 ) -> tuple[int, int]:
     return next_cell(model, rules, state, state.counts, group, batch, can_plan, _plan_block)
-
-
-@kernel
-def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
-    (model, rules), state = opened(arrays)
-    open_assigned_block(model, rules, state, assigned, can_plan, _plan_block, _aim_at_leader)
 
 
 @kernel

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairtrial.confidence.block_betting.blocks import (
+    NONE_ASSIGNED,
     OUTSIDE,
     Arrays,
     issue_assigned,
@@ -250,14 +251,31 @@ def _is_lossy(model: Model, state: State) -> bool:
 # ------------------------------------------------------------------------ one pull at a time
 
 
-@kernel
 def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
     """Return the next cell and its tag; the cell is negative as in `next_cell`.
 
     `group`: the group that arrived by itself, which the cell must belong to. The tag is -1 if no
     open block wants such a pull; the pull then informs plans but is in no bet.
     """
+    cell, tag = next_or_assigned(arrays, group, batch, NONE_ASSIGNED)
+    return cell, tag
+
+
+def open_assigned(arrays: Arrays, assigned: Floats) -> None:
+    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
+    next_or_assigned(arrays, ANY_GROUP, 0.0, assigned)
+
+
+@kernel
+def next_or_assigned(arrays: Arrays, group: int, batch: float, assigned: Floats) -> tuple[int, int]:
+    """Open a block of assigned pulls if there are any; otherwise return the next cell and its tag.
+
+    Both plan. As two kernels, they would take twice as long to compile.
+    """
     (model, rules), state = opened(arrays)
+    if assigned.size:
+        open_assigned_block(model, rules, state, assigned, can_plan, _plan_block, _begin_block)
+        return -1, OUTSIDE
     cell, serial = _next_cell(model, rules, state, group, batch)
     slot = slot_of(state.blocks, serial)
     return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
@@ -271,13 +289,6 @@ def _next_cell(
 
 
 @kernel
-def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
-    (model, rules), state = opened(arrays)
-    open_assigned_block(model, rules, state, assigned, can_plan, _plan_block, _begin_block)
-
-
-@kernel
 def ask_assigned(arrays: Arrays, cell: int) -> int:
     """Issue a pull of the only open block, if one is open; return its tag."""
     (model, _), state = opened(arrays)
@@ -286,27 +297,33 @@ def ask_assigned(arrays: Arrays, cell: int) -> int:
     return tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
 
 
-@kernel
 def read(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], number: int) -> None:
     """Record early values of a pull: those known before this call, and those known now."""
-    _take_tagged(arrays, tag, Result(cell, values[0], values[1], False, number))
+    take(arrays, cell, tag, values, number, False)
 
 
-@kernel
 def tell(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats], number: int) -> None:
     """Record the final values of a pull: those known before, and all; NaN stays missing."""
-    _take_tagged(arrays, tag, Result(cell, values[0], values[1], True, number))
+    take(arrays, cell, tag, values, number, True)
+
+
+def lose(arrays: Arrays, cell: int, tag: int, known: Floats, number: int) -> None:
+    """Record that a pull will have no values except the known ones."""
+    take(arrays, cell, tag, (known, known), number, True)
 
 
 @kernel
-def lose(arrays: Arrays, cell: int, tag: int, known: Floats, number: int) -> None:
-    """Record that a pull will have no values except the known ones."""
-    _take_tagged(arrays, tag, Result(cell, known, known, True, number))
-
-
-@kernel(inline="always")
-def _take_tagged(arrays: Arrays, tag: int, result: Result) -> None:
+def take(
+    arrays: Arrays,
+    cell: int,
+    tag: int,
+    values: tuple[Floats, Floats],
+    number: int,
+    is_final: bool,
+) -> None:
+    """Record the values of a pull that were known before this call, and those known now."""
     (model, rules), state = opened(arrays)
+    result = Result(cell, values[0], values[1], is_final, number)
     _take(model, rules, state, slot_of_tag(state.blocks, tag), result)
 
 
