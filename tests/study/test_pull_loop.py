@@ -14,10 +14,28 @@ PROBLEM = Problem(["a", "b"], ["x"], reward_range=(0, 1))
 
 
 class Loop(PullLoop):
+    """Has `places` for pulls, and begins them by noting them."""
+
+    def __init__(self, study, max_failures, places=9, **options):
+        self.is_interrupted = False
+        super().__init__(study, max_failures, lambda: self.is_interrupted, **options)
+        self.places = places
+        self.asked = []
+
+    def _places(self):
+        return self.places - len(self._work)
+
+    def _ask(self, wanted):
+        self.asked.append(wanted)
+        return self._told_to.ask(wanted)
+
+    def _begin(self, pulls):
+        self._work |= {pull.id: Work(pull) for pull in pulls}
+
     def begin(self, number):
-        works = [Work(pull) for pull in self._told_to.ask(number)]
-        self._work |= {work.pull.id: work for work in works}
-        return works
+        self.places = number
+        self._fill()
+        return list(self._work.values())
 
 
 @pytest.fixture
@@ -43,6 +61,39 @@ def test_each_way_to_end_has_its_event(study):
         ("fail", "ward", "error"),
     ]
     assert not loop._work
+
+
+def test_free_places_are_filled_in_one_request_until_there_is_nothing_more_to_ask_for():
+    from fairtrial.delayed import InformationRacing
+    from fairtrial.delayed import Problem as Race
+
+    problem = Race(["a", "b"], noise_std=0.1)
+    policy = InformationRacing(problem, parallel=3)
+    study = Study.create(problem, policy, storage="memory://", name="race")
+    loop = Loop(study, max_failures=0, places=2)
+    loop._fill()
+    loop._fill()
+    assert (loop.asked, len(loop._work)) == ([2], 2)
+    loop.places = 5
+    loop._fill()
+    assert (loop.asked, len(loop._work)) == ([2, 3], 3)
+    # The policy gave fewer than there were places: it has no more before the next result.
+    loop._fill()
+    assert loop.asked == [2, 3]
+    loop._settle(next(iter(loop._work.values())), Ended("done", 0.5))
+    loop._fill()
+    assert loop.asked == [2, 3, 3]
+
+
+def test_a_loop_says_why_it_ended(study):
+    loop = Loop(study, max_failures=0)
+    assert loop._ending(has_stopped=False) == "limit"
+    loop.is_interrupted = True
+    assert loop._ending(has_stopped=False) == "interrupted"
+    assert loop._ending(has_stopped=True) == "stopped"
+    loop._end_with(SourceError("the instrument is off"))
+    with pytest.raises(SourceError):
+        loop._ending(has_stopped=True)
 
 
 def test_failures_in_a_row_end_the_loop_and_a_result_between_them_does_not(study):

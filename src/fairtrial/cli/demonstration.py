@@ -19,7 +19,7 @@ from fairtrial.errors import MissingExtra, StudyNotFound
 from fairtrial.presentation.sources import replay_actor
 from fairtrial.report import write_report
 from fairtrial.study import Study, Verification
-from fairtrial.study.driver import Ending
+from fairtrial.study.pull_loop import Ending
 
 if TYPE_CHECKING:
     from fairtrial.subpopulations import Complexity, Problem, ReplayEnvironment

@@ -13,7 +13,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
 from fairtrial.errors import ExperimentFinished, NothingToAsk
-from fairtrial.study.driver import Driver, Ending
+from fairtrial.study.driver import Driver
+from fairtrial.study.pull_loop import Ending
 from fairtrial.study.runners import Runner, joined
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from fairtrial.client.remote_study import RemoteStudy
 from fairtrial.core import Pull
@@ -35,15 +35,12 @@ from fairtrial.errors import (
 )
 from fairtrial.study import Report, StudyPull
 from fairtrial.study.arguments import LONGEST_LEASE, MOST_PER_REQUEST, check_lease
-from fairtrial.study.pull_loop import NOT_NEEDED, PullLoop, Work
+from fairtrial.study.pull_loop import NOT_NEEDED, Ending, PullLoop, Work
 from fairtrial.study.reporting import Ended, carry_out
 
-__all__ = ["Ending", "work"]
+__all__ = ["work"]
 
 _Answer = TypeVar("_Answer")
-
-Ending = Literal["stopped", "limit", "interrupted"]
-"""Why a worker ended: the study stopped, the limit of pulls was reached, or an interrupt."""
 
 _LOOK_SECONDS = 0.1
 """Seconds between two checks whether the worker should end."""
@@ -187,14 +184,13 @@ class _Worker(PullLoop):
         interrupted: Callable[[], bool],
         watch: Callable[[str], None],
     ) -> None:
-        super().__init__(study, max_failures)
+        super().__init__(study, max_failures, interrupted)
         self._study = study
         self._function = function
         self._parallel = parallel
         self._lease = lease
         self._left = limit
         self._grace = grace
-        self._interrupted = interrupted
         self._watch = watch
         self._inbox: queue.SimpleQueue[tuple[_Work, Ended]] = queue.SimpleQueue()
         self._running = 0
@@ -217,11 +213,7 @@ class _Worker(PullLoop):
         finally:
             self._ended.set()
             self._drop()
-        if self._error is not None:
-            raise self._error
-        if self._has_stopped:
-            return "stopped"
-        return "interrupted" if self._interrupted() else "limit"
+        return self._ending(has_stopped=self._has_stopped)
 
     def _thread(self, target: Callable[..., None], *arguments: object) -> None:
         # Daemon threads: a function that cannot stop must not prevent the process from ending.
@@ -247,18 +239,19 @@ class _Worker(PullLoop):
         is_used_up = self._left == 0
         return self._interrupted() or self._has_stopped or is_used_up or self._error is not None
 
-    def _fill(self) -> None:
-        """Ask for as many pulls as there are free places, unless none are expected."""
+    def _places(self) -> int:
         places = self._parallel - len(self._work)
-        wanted = places if self._left is None else min(places, self._left)
-        if wanted < 1 or not self._may_have_more:
-            return
+        return places if self._left is None else min(places, self._left)
+
+    def _ask(self, wanted: int) -> Sequence[StudyPull]:
         key = secrets.token_hex(16)
         pulls, self._has_stopped = self._patiently(
             lambda: self._study.ask_up_to(wanted, lease=self._lease, request_id=key)
         )
-        self._may_have_more = len(pulls) == wanted
         self._next_ask = time.monotonic() + _BETWEEN_ASKS
+        return pulls
+
+    def _begin(self, pulls: Sequence[StudyPull]) -> None:
         for pull in pulls:
             started = _Work(pull, until=time.monotonic() + self._lease)
             self._work[pull.id] = started

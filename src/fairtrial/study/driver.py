@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from fairtrial.core.problem import Outcome
 from fairtrial.errors import (
@@ -23,16 +23,13 @@ from fairtrial.study.arguments import MOST_AT_ONCE
 from fairtrial.study.changes import told_of_changes
 from fairtrial.study.clock import seconds_until_due
 from fairtrial.study.pull import StudyPull
-from fairtrial.study.pull_loop import NOT_NEEDED, PullLoop, Work
+from fairtrial.study.pull_loop import NOT_NEEDED, Ending, PullLoop, Work
 from fairtrial.study.reporting import Ended, Report, carry_out
 from fairtrial.study.runners import Runner, driver_name, joined
 from fairtrial.study.study import Study
 from fairtrial.study.worker_server import Request, WorkerServer
 
-__all__ = ["Driver", "Ending", "is_executor", "maker_of"]
-
-Ending = Literal["stopped", "limit", "interrupted"]
-"""Why a run ended: the study stopped, the limit of pulls was reached, or Ctrl-C was pressed."""
+__all__ = ["Driver", "is_executor", "maker_of"]
 
 _LOOK_SECONDS = 5.0
 """Longest time between two checks: the store notifies of others' writes, but not of crashes."""
@@ -99,7 +96,7 @@ class Driver(PullLoop):
         interrupted: Callable[[], bool] = lambda: False,
         may_begin: Callable[[StudyPull], bool] = lambda _: True,
     ) -> None:
-        super().__init__(study, max_failures, driver_name())
+        super().__init__(study, max_failures, interrupted, driver_name())
         self._study = study
         self._function = function
         self._make_executor = make_executor
@@ -108,7 +105,6 @@ class Driver(PullLoop):
         self._limit = limit
         self._watch = watch
         self._may_renew = may_renew
-        self._interrupted = interrupted
         self._may_begin = may_begin
         self._server = WorkerServer(host)
         self._runner: Runner
@@ -134,11 +130,7 @@ class Driver(PullLoop):
                     self._take(self._awaited())
         finally:
             self._leave()
-        if self._error is not None:
-            raise self._error
-        if self._study.stopped:
-            return "stopped"
-        return "interrupted" if self._interrupted() else "limit"
+        return self._ending(has_stopped=self._study.stopped)
 
     # ------------------------------------------------------------------ begin and end
 
@@ -239,12 +231,15 @@ class Driver(PullLoop):
         return int(min(free, MOST_AT_ONCE))
 
     def _fill(self) -> None:
-        """Start as many pulls as there are free places."""
+        # Those that were left open or put back come first.
         self._start_waiting()
-        wanted = self._places()
-        if self._may_have_more and wanted > 0:
-            self._waiting.extend(self._study.ask(wanted, worker=self._who["actor"]))
-            self._may_have_more = len(self._waiting) == wanted
+        super()._fill()
+
+    def _ask(self, wanted: int) -> Sequence[StudyPull]:
+        return self._study.ask(wanted, worker=self._who["actor"])
+
+    def _begin(self, pulls: Sequence[StudyPull]) -> None:
+        self._waiting.extend(pulls)
         self._start_waiting()
 
     def _start_waiting(self) -> None:

@@ -1,20 +1,24 @@
-"""What all that carry out pulls share: they tell a study what became of a pull, in one way."""
+"""What all that carry out pulls share: how they ask, tell what became of a pull, and end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from fairtrial.errors import AlreadyTold, ConflictingOutcome, InvalidOutcome, SourceError
 from fairtrial.study.base import BaseStudy
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.reporting import Ended, known_measures
 
-__all__ = ["NOT_NEEDED", "PullLoop", "Work"]
+__all__ = ["NOT_NEEDED", "Ending", "PullLoop", "Work"]
 
 _Answer = TypeVar("_Answer")
+
+Ending = Literal["stopped", "limit", "interrupted"]
+"""Why a loop ended: the study stopped, the limit of pulls was reached, or it was interrupted."""
 
 NOT_NEEDED = "no longer needed"
 """The reason with which pulls are cancelled."""
@@ -33,11 +37,11 @@ class Work:
     is_open: bool = True
 
 
-class PullLoop:
-    """Tells a study what became of the pulls in work, and counts failures.
+class PullLoop(ABC):
+    """Asks a study for pulls, tells it what became of them, and counts failures.
 
-    Subclasses decide which pulls are begun, where, and how long. They call these methods in the
-    thread that runs the loop, except `_read`.
+    Subclasses decide how many pulls are begun, where they are carried out, and how long. They call
+    these methods in the thread that runs the loop, except `_read`.
 
     Parameters
     ----------
@@ -45,18 +49,49 @@ class PullLoop:
         The study.
     max_failures : int
         Largest number of failures in a row before the loop ends with an error.
+    interrupted : callable
+        Called regularly: whether to end.
     actor : str, optional
         Who tells; recorded.
     """
 
-    def __init__(self, study: BaseStudy, max_failures: int, actor: str | None = None) -> None:
+    def __init__(
+        self,
+        study: BaseStudy,
+        max_failures: int,
+        interrupted: Callable[[], bool],
+        actor: str | None = None,
+    ) -> None:
         self._told_to = study
+        self._interrupted = interrupted
         self._who = {} if actor is None else {"actor": actor}
         self._max_failures = max_failures
         self._failures = 0
         self._work: dict[str, Any] = {}
         self._may_have_more = True
         self._error: Exception | None = None
+
+    # ---------------------------------------------------------------- how work begins
+
+    def _fill(self) -> None:
+        """Ask for as many pulls as there are free places, unless none are expected."""
+        wanted = self._places()
+        if wanted > 0 and self._may_have_more:
+            pulls = self._ask(wanted)
+            self._may_have_more = len(pulls) == wanted
+            self._begin(pulls)
+
+    @abstractmethod
+    def _places(self) -> int:
+        """Return how many pulls can be begun now."""
+
+    @abstractmethod
+    def _ask(self, wanted: int) -> Sequence[StudyPull]:
+        """Ask the study for pulls; return as many as it gives."""
+
+    @abstractmethod
+    def _begin(self, pulls: Sequence[StudyPull]) -> None:
+        """Begin the work on pulls."""
 
     # ------------------------------------------------------------------ how work ends
 
@@ -124,16 +159,24 @@ class PullLoop:
                 text = f"{self._failures} pulls in a row failed; the last: {text}"
             self._end_with(SourceError(f"{text}\n{trace}".strip()))
 
+    def _ending(self, *, has_stopped: bool) -> Ending:
+        """Return why the loop has ended; raise if it was an error."""
+        if self._error is not None:
+            raise self._error
+        if has_stopped:
+            return "stopped"
+        return "interrupted" if self._interrupted() else "limit"
+
     # ---------------------------------------------------------- what subclasses change
 
     def _patiently(self, call: Callable[[], _Answer]) -> _Answer:
         """Return the result of a call to the study; a subclass may repeat it."""
         return call()
 
-    def _leave_to_others(self, work: Work) -> None:
+    def _leave_to_others(self, work: Work) -> None:  # noqa: B027 - only some need it
         """Do what is needed for a pull whose other measures are told by others."""
 
-    def _note(self, work: Work, about: str) -> None:
+    def _note(self, work: Work, about: str) -> None:  # noqa: B027 - only some need it
         """Note what became of a pull."""
 
     def _end_with(self, error: Exception) -> None:

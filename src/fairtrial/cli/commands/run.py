@@ -20,7 +20,7 @@ from fairtrial.presentation.sources import replay_actor, replay_note
 
 if TYPE_CHECKING:
     from fairtrial.study import Study
-    from fairtrial.study.driver import Ending
+    from fairtrial.study.pull_loop import Ending
 
 __all__ = ["run"]
 
