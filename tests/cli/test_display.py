@@ -55,23 +55,26 @@ def test_an_answer_says_what_speaks_against_the_others_and_not_a_clipped_evidenc
 def test_a_policy_that_never_stops_serves_on_under_its_guarantee():
     progress = progress_of_grid(status="running", told=40)
     text = answer_text(progress, endless=True)
-    assert text.startswith("Serving continues: 44 pulls so far; the leader is zdv_ddi\n")
+    assert text.startswith("Serving continues: 40 results so far, 4 open; the leader is zdv_ddi\n")
     assert "Guarantee" in text
     assert "No answer" not in text
     before = progress_of_grid(status="running", told=0, answer=None)
-    assert answer_text(before, endless=True).startswith("Serving continues: 4 pulls so far\n")
+    begun = answer_text(before, endless=True)
+    assert begun.startswith("Serving continues: no result so far, 4 open\n")
 
 
-def test_a_running_study_says_once_who_leads_and_how_many_pulls_there_were():
+def test_a_running_study_says_once_who_leads_and_how_many_results_there_are():
     running = progress_of_grid(status="running", told=40, evidence=1.5, threshold=3.0, remaining=60)
     answer = replace(running.recommendation, reason="there is not enough evidence to decide yet")
     text = answer_text(replace(running, recommendation=answer))
-    facts = "zdv_ddi", "running, 40 results of 44 pulls so far", "not enough evidence"
+    facts = ("zdv_ddi", "40 results so far, 4 open", "not enough evidence")
     assert [text.count(fact) for fact in facts] == [1] * 3
-    assert text.endswith("  So far      evidence 1.5 of 3, about 60 more pulls needed")
+    assert text.endswith("  So far      evidence 1.5 of 3, about 60 more results needed")
     bounded = replace(running, remaining_at_most=5_000)
-    assert answer_text(bounded).endswith("about 60 more pulls needed, at most 5,000")
-    assert answer_text(replace(bounded, remaining=None)).endswith("at most 5,000 more pulls needed")
+    assert answer_text(bounded).endswith("about 60 more results needed, at most 5,000")
+    assert answer_text(replace(bounded, remaining=None)).endswith(
+        "at most 5,000 more results needed"
+    )
     waits = replace(running, remaining=None, no_forecast="nothing can be forecast until then")
     assert answer_text(waits).endswith("evidence 1.5 of 3, nothing can be forecast until then")
 

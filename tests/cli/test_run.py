@@ -123,7 +123,7 @@ def test_a_policy_that_never_stops_has_served_when_the_session_ends(folder, invo
     }
     result = invoke("run", write(folder, replayed(**changes)), "--pulls", 20)
     assert result.exit_code == ExitCode.OK
-    assert result.stdout.startswith("Serving continues: 20 pulls so far; the leader is a\n")
+    assert result.stdout.startswith("Serving continues: 20 results so far; the leader is a\n")
     assert "never stops" not in result.stderr
 
 

@@ -138,7 +138,7 @@ def test_show_before_every_group_has_results_names_no_leader_and_no_differences(
     shown = invoke("study", "show", "trial.toml")
     text = shown.stdout
     assert shown.exit_code == 3
-    assert "so far; the leader is not known yet\n" in text
+    assert "8 results so far, 12 open; the leader is not known yet\n" in text
     assert "Difference from" not in text
 
 
@@ -182,7 +182,7 @@ def test_show_of_a_policy_that_never_stops_shows_shares_and_succeeds(folder, inv
             study.tell(pull, float(pull.arm == "d"))
     result = invoke("study", "show", "epoch", "--storage", STORAGE)
     assert result.exit_code == ExitCode.OK
-    assert result.stdout.startswith("Serving continues: 20 pulls so far; the leader is d\n")
+    assert result.stdout.startswith("Serving continues: 20 results so far; the leader is d\n")
     assert "No answer" not in result.stdout
     text = " ".join(result.stdout.split())
     assert re.search(r"│ d │ \d+ │ [\d.]+ % │ 10 % │ 0 % │ -", text)
@@ -225,13 +225,13 @@ def test_show_of_a_long_log_says_that_only_its_end_was_checked(
 def test_show_of_a_study_without_an_answer_says_so_by_its_exit_code(running, invoke):
     result = invoke("study", "show", running)
     assert result.exit_code == ExitCode.NO_ANSWER
-    assert "No answer yet: running, 45 pulls so far" in result.stdout
+    assert "No answer yet: running, 45 results so far" in result.stdout
 
 
 def test_one_is_singular(folder, invoke):
     path = write(folder, replayed())
     result = invoke("run", path, "--pulls", 1)
-    assert "running, 1 pull so far" in result.stdout
+    assert "running, 1 result so far" in result.stdout
 
 
 def test_show_works_before_the_first_result(folder, invoke):
@@ -410,7 +410,7 @@ def test_the_end_of_a_studys_time_is_told(folder, invoke):
     assert "max_time reached, after" in log
     shown = invoke("study", "show", "race", "--storage", STORAGE)
     assert shown.exit_code == ExitCode.NO_ANSWER
-    assert shown.stdout.startswith("No answer: no result so far")
+    assert shown.stdout.startswith("No answer: no result so far, 1 open")
 
 
 # --------------------------------------------------------------- heads noted elsewhere

@@ -71,7 +71,7 @@ def test_allocation_draws_the_optimal_share_across_each_bar():
         assert at == pytest.approx(OPTIMAL.reshape(4, 3)[:, group])
         heights = [sorted(segment[:, 1]) for segment in strip(ax, "optimal")]
         assert heights == [pytest.approx([row - 0.4, row + 0.4]) for row in range(4)]
-    assert legend_of(figure) == ["share of 1,322 pulls", "optimal share"]
+    assert legend_of(figure) == ["share of 1,322 results", "optimal share"]
 
 
 def test_allocation_of_a_simulation_shares_out_the_pulls_of_all_runs():
@@ -94,7 +94,7 @@ def test_allocation_says_the_share_of_every_bar_if_there_are_few():
 def test_allocation_before_the_first_pull_is_empty_bars():
     figure = allocation(progress_of_grid(told=0))
     assert all(bar.get_width() == 0 for ax in figure.axes for bar in ax.containers[0])
-    assert legend_of(figure) == ["share of 0 pulls"]
+    assert legend_of(figure) == ["share of 0 results"]
     assert drawn(figure)
 
 
@@ -454,7 +454,7 @@ def test_overview_of_a_policy_that_never_stops_shows_shares_where_evidence_would
     assert "Serving continues" in said
     assert "never stops by itself" in said
     assert "decision" not in said
-    assert "40 results of 44 pulls" in " ".join(said.split())
+    assert "40 results so far, 4 open" in " ".join(said.split())
     _, shares, means_ = figure.axes
     assert len(having(shares, "owed")) == 1
     assert not having(shares, "evidence")

@@ -6,8 +6,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.text import Text
 
+import fairtrial as ft
+from fairtrial.cli.display import answer_text, reporter
 from fairtrial.core import Recommendation
+from fairtrial.plots import overview
 from fairtrial.presentation.words import (
     because,
     clean,
@@ -17,10 +21,11 @@ from fairtrial.presentation.words import (
     joined,
     number,
     percent,
-    pull_sentence,
+    results_sentence,
     shorten,
     support,
 )
+from fairtrial.report import write_report
 from tests.plots.plot_fakes import progress_of_grid
 
 
@@ -135,20 +140,43 @@ def test_names_are_joined_as_in_a_sentence(names, said):
     assert joined(names, "and") == said.replace(" or ", " and ")
 
 
-def test_pulls_used_outstanding_and_expected():
+def test_results_open_pulls_and_the_forecast_are_said_in_one_sentence():
     running = progress_of_grid(status="running")
-    expected = "1,322 results of 1,326 pulls, 4 outstanding; about 420 more expected."
-    assert pull_sentence(running) == expected
-    assert "expected" not in pull_sentence(replace(running, remaining=math.inf))
-    assert pull_sentence(progress_of_grid()) == "1,322 results of 1,326 pulls, 4 outstanding."
+    expected = "1,322 results so far, 4 open; about 420 more expected."
+    assert results_sentence(running) == expected
+    assert "expected" not in results_sentence(replace(running, remaining=math.inf))
+    assert results_sentence(progress_of_grid()) == "1,322 results so far, 4 open."
     bounded = replace(running, remaining_at_most=5_000)
-    assert "; about 420 more expected, at most 5,000." in pull_sentence(bounded)
+    assert "; about 420 more expected, at most 5,000." in results_sentence(bounded)
     for nothing_more in ({"remaining": None}, {"remaining": 4_800.0}, {"remaining": math.nan}):
-        assert pull_sentence(replace(bounded, **nothing_more)).endswith("; at most 5,000 more.")
+        assert results_sentence(replace(bounded, **nothing_more)).endswith("; at most 5,000 more.")
     waits = replace(running, remaining=None, no_forecast="nothing can be forecast until then")
-    assert pull_sentence(waits) == (
-        "1,322 results of 1,326 pulls, 4 outstanding; nothing can be forecast until then."
+    assert results_sentence(waits) == (
+        "1,322 results so far, 4 open; nothing can be forecast until then."
     )
+
+
+def test_everything_that_shows_a_study_says_how_many_results_there_are_and_how_many_are_open(
+    tmp_path, capsys
+):
+    problem = ft.subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, 1))
+    policy = ft.subpopulations.BlockBetting(problem)
+    with ft.Study.create(problem, policy, storage="memory://", name="s", seed=1) as study:
+        first, *_ = study.ask(6)
+        study.tell(first, 1.0)
+        progress = study.progress()
+        with reporter("s") as line:
+            line.show(progress)
+        write_report(study, tmp_path / "report.html")
+        shown = (
+            answer_text(progress),
+            capsys.readouterr().err,
+            (tmp_path / "report.html").read_text(),
+            study._repr_html_(),
+            " ".join(text.get_text() for text in overview(study).findobj(Text)),
+        )
+    for text in shown:
+        assert "1 result so far, 5 open" in " ".join(text.split())
 
 
 @given(st.floats(1e-4, 1e8), st.integers(2, 4))

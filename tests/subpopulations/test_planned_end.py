@@ -12,7 +12,7 @@ from fairtrial.confidence.block_betting.end_bets import level_of, log_end_bet
 from fairtrial.confidence.block_betting.planned_end import chance_by_end
 from fairtrial.core.compilation import compiled
 from fairtrial.errors import InvalidArgument, NothingToAsk, NotSupported
-from fairtrial.presentation.words import pull_sentence
+from fairtrial.presentation.words import results_sentence
 from fairtrial.subpopulations import (
     BernoulliEnvironment,
     BlockBetting,
@@ -372,7 +372,7 @@ def test_without_an_end_there_is_no_chance_to_decide_by_it() -> None:
 def test_the_chance_to_decide_is_shown_until_the_end() -> None:
     policy = told(BlockBetting(TWO_ARMS, delta=0.01, **END), 100)
     assert 0.0 < policy.progress().chance_to_decide < 1.0
-    assert "planned end" in pull_sentence(policy.progress())
+    assert "planned end" in results_sentence(policy.progress())
     told(policy, 200)
     assert policy.stopped
     assert policy.progress().chance_to_decide is None

@@ -27,7 +27,12 @@ from fairtrial.presentation.counted import name_of_mean, some_do_not_count
 from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.limits import Standings
 from fairtrial.presentation.sources import arm_of
-from fairtrial.presentation.words import chance_in_words, forecast_of, out_of_sight
+from fairtrial.presentation.words import (
+    chance_in_words,
+    forecast_of,
+    out_of_sight,
+    results_in_words,
+)
 
 if TYPE_CHECKING:
     from fairtrial.simulation import OperatingCharacteristics, Proportion
@@ -119,7 +124,7 @@ class _LineReporter(_Clock):
 
 
 def _in_a_line(progress: Progress) -> str:
-    known = [plural(progress.told, "pull"), f"leader {_leader(progress)}", _so_far(progress)]
+    known = [results_in_words(progress), f"leader {_leader(progress)}", _so_far(progress)]
     return ", ".join(filter(None, known))
 
 
@@ -144,8 +149,8 @@ def _left(progress: Progress) -> str:
     forecast, most = forecast_of(progress), progress.remaining_at_most
     if forecast:
         bound = f", at most {most:,}" if most else ""
-        return f"about {plural(_rounded(forecast), 'more pull')} needed{bound}"
-    return f"at most {plural(most, 'more pull')} needed" if most else ""
+        return f"about {plural(_rounded(forecast), 'more result')} needed{bound}"
+    return f"at most {plural(most, 'more result')} needed" if most else ""
 
 
 def _panel(title: str, progress: Progress) -> RenderableType:
@@ -158,7 +163,7 @@ def _panel(title: str, progress: Progress) -> RenderableType:
         grid.add_row("", f"{evidence_so_far(progress)} that decide")
     if out := tally(progress):
         grid.add_row("ruled out", out)
-    grid.add_row("pulls", ", ".join(filter(None, [f"{progress.told:,}", _left(progress)])))
+    grid.add_row("results", ", ".join(filter(None, [results_in_words(progress), _left(progress)])))
     return Group(
         Text(printable(title), style="bold"), grid, Text("Ctrl-C stops safely", style="dim")
     )
@@ -212,31 +217,24 @@ def answer_text(progress: Progress, endless: bool = False) -> str:
 
 
 def _headline(progress: Progress, endless: bool) -> str:
-    recommendation, pulls = progress.recommendation, _used(progress)
+    recommendation, results = progress.recommendation, results_in_words(progress)
     if recommendation.decided:
         answer = (
             "no arm is acceptable" if recommendation.arm is None else name_of(recommendation.arm)
         )
-        return f"Answer: {answer}  ({pulls})"
+        return f"Answer: {answer}  ({results})"
     ended = recommendation.status == "undecided"
     if endless and not ended:
-        served = f"Serving continues: {plural(progress.asked, 'pull')} so far"
+        served = f"Serving continues: {results}"
         return f"{served}; the leader is {_leader(progress)}" if progress.told else served
     if not progress.told:
-        return f"No answer{'' if ended else ' yet'}: no result so far"
+        return f"No answer{'' if ended else ' yet'}: {results}"
     leader = f"the leader is {_leader(progress)}"
     if recommendation.leader is not None or progress.evidence is not None:
         leader += ", without a guarantee"
     if ended:
-        return f"No answer: not decided after {pulls}; {leader}"
-    return f"No answer yet: running, {pulls} so far; {leader}"
-
-
-def _used(progress: Progress) -> str:
-    """Return how many pulls there were, and how many of them have a result if not all have."""
-    if progress.told >= progress.asked:
-        return plural(progress.told, "pull")
-    return f"{plural(progress.told, 'result')} of {plural(progress.asked, 'pull')}"
+        return f"No answer: not decided after {results}; {leader}"
+    return f"No answer yet: running, {results}; {leader}"
 
 
 def _guarantee(recommendation: Recommendation) -> list[str]:

@@ -16,7 +16,7 @@ from fairtrial.core.keywords import named_arguments
 from fairtrial.plots import _style as style
 from fairtrial.plots._fonts import legible
 from fairtrial.presentation.charts import Bar, ShareChart, most_pulled, share_chart
-from fairtrial.presentation.sources import Source, pulls_of
+from fairtrial.presentation.sources import Source, noun_of_pulls, pulls_of
 from fairtrial.presentation.words import percent, plural
 
 __all__ = ["allocation"]
@@ -78,7 +78,7 @@ def allocation(
             _write_shares(ax, bars)
     style.name_rows(axes, chart.arms)
     _scale(axes, chart.most)
-    _explain(board, chart)
+    _explain(board, chart, noun_of_pulls(source))
     return style.root(board)
 
 
@@ -107,8 +107,8 @@ def _scale(axes: Sequence[Axes], most: float) -> None:
         style.in_percent(ax.xaxis)
 
 
-def _explain(board: Figure | SubFigure, chart: ShareChart) -> None:
-    share = f"share of {plural(chart.total, 'pull')}"
+def _explain(board: Figure | SubFigure, chart: ShareChart, noun: str) -> None:
+    share = f"share of {plural(chart.total, noun)}"
     marks: list[Patch | Line2D] = [Patch(facecolor=style.SKY, edgecolor=style.BLUE, label=share)]
     if chart.has_optimal:
         marks.append(Line2D([], [], label="optimal share", markeredgewidth=2, **style.UPRIGHT))

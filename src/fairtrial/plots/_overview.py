@@ -19,7 +19,14 @@ from fairtrial.presentation.alternatives import candidates_sentence, summary
 from fairtrial.presentation.panels import shown_panels
 from fairtrial.presentation.shares import shares_of
 from fairtrial.presentation.sources import StudyLike, check_offers, is_endless, minimizes
-from fairtrial.presentation.words import because, ended, headline, pull_sentence, shorten, support
+from fairtrial.presentation.words import (
+    because,
+    ended,
+    headline,
+    results_sentence,
+    shorten,
+    support,
+)
 
 __all__ = ["overview"]
 
@@ -112,7 +119,7 @@ def _write_decision(part: SubFigure, study: StudyLike, progress: Progress) -> No
         candidates_sentence(progress),
         f"Guarantee: {ended(guarantee.statement)}" if guarantee else "",
         summary(progress, _NAMED_ALTERNATIVES),
-        pull_sentence(progress),
+        results_sentence(progress),
     ]
     below = 0.88 - 0.13 * (1 + head.count("\n"))
     body = "\n".join(textwrap.fill(line, 56) for line in lines if line)

@@ -141,7 +141,7 @@ def still_missing(progress: Progress) -> list[str]:
     >>> from fairtrial.core.recommendation import Recommendation
     >>> running = Recommendation(None, "running", leader="b")
     >>> still_missing(Progress(running, 40, 40, 0, evidence=1.5, threshold=3.0, remaining=60.0))
-    ['Evidence: 1.5 of 3 so far.', 'About 60 more pulls, if results go on as they have.']
+    ['Evidence: 1.5 of 3 so far.', 'About 60 more results, if they go on as they have.']
     """
     points = []
     if not progress.told:
@@ -160,11 +160,11 @@ def still_missing(progress: Progress) -> list[str]:
     elif far := out_of_sight(progress):
         points.append(ended(far[0].upper() + far[1:]))
     elif forecast:
-        more = plural(max(round(forecast), 1), "more pull")
+        more = plural(max(round(forecast), 1), "more result")
         bound = "" if most is None else f"; at most {most:,}"
-        points.append(f"About {more}, if results go on as they have{bound}.")
+        points.append(f"About {more}, if they go on as they have{bound}.")
     elif most:
-        points.append(f"At most {plural(most, 'more pull')}.")
+        points.append(f"At most {plural(most, 'more result')}.")
     if chance := chance_in_words(progress):
         points.append(ended(f"The study {chance}"))
     return points or ["More results."]

@@ -34,6 +34,7 @@ __all__ = [
     "minimizes",
     "moments_of",
     "named",
+    "noun_of_pulls",
     "optimal_shares",
     "problem_of",
     "progress_of",
@@ -251,6 +252,13 @@ def moments_of(n_actions: int, points: int = 200) -> int:
     if n_actions <= _MANY_ACTIONS:
         return points
     return min(points, max(_MOST_ESTIMATES // n_actions, _FEWEST_MOMENTS))
+
+
+def noun_of_pulls(source: object) -> str:
+    """Return what `pulls_of` counts: pulls, or the results of a study so far."""
+    if isinstance(getattr(source, "pulls", None), np.ndarray):
+        return "pull"
+    return "pull" if progress_of(source).quantity == "share" else "result"
 
 
 def pulls_of(source: object) -> tuple[list[Mapping[str, Any]], NDArray[np.int64]]:

@@ -30,8 +30,9 @@ __all__ = [
     "out_of_sight",
     "percent",
     "plural",
-    "pull_sentence",
-    "pulls_used",
+    "results_in_words",
+    "results_sentence",
+    "results_that_count",
     "safe",
     "says_no_more",
     "shorten",
@@ -239,9 +240,9 @@ def ended(text: str) -> str:
     return line if line.endswith((".", "!", "?")) else f"{line}."
 
 
-def pull_sentence(progress: Progress) -> str:
-    """Return a sentence with the pulls used and, while the study runs, those expected."""
-    sentence = pulls_used(progress)
+def results_sentence(progress: Progress) -> str:
+    """Return a sentence with the results so far and, while the study runs, those expected."""
+    sentence = results_that_count(progress)
     if progress.no_forecast:
         sentence += f"; {progress.no_forecast}"
     elif progress.recommendation.status == "running" and (more := more_expected(progress)):
@@ -250,7 +251,7 @@ def pull_sentence(progress: Progress) -> str:
 
 
 def more_expected(progress: Progress) -> str:
-    """Return in words how many more pulls are expected, and how many at most; empty if unknown.
+    """Return in words how many more results are expected, and how many at most; empty if unknown.
 
     Examples
     --------
@@ -269,7 +270,7 @@ def more_expected(progress: Progress) -> str:
 
 
 def forecast_of(progress: Progress) -> float | None:
-    """Return the forecast of the pulls still needed, if it says more than the bound on them.
+    """Return the forecast of the results still needed, if it says more than the bound on them.
 
     Examples
     --------
@@ -316,27 +317,42 @@ def out_of_sight(progress: Progress) -> str:
     return "no decision is in sight: the evidence so far hardly grows"
 
 
-def pulls_used(progress: Progress) -> str:
-    """Return how many results of how many pulls there are, how many count, and what is missing.
+def results_in_words(progress: Progress) -> str:
+    """Return how many results there are, how many pulls are open, and how many will have none.
 
     Examples
     --------
     >>> from fairtrial.core import Recommendation
-    >>> pulls_used(Progress(Recommendation(None, "running"), 90, 85, 3, settled=52))
-    '85 results of 90 pulls (52 of them count for the decision), 3 outstanding, 2 will have none'
-    >>> pulls_used(Progress(Recommendation("a", "decided"), 90, 200, 0))
+    >>> results_in_words(Progress(Recommendation(None, "running"), 90, 85, 3))
+    '85 results so far, 3 open, 2 will have none'
+    >>> results_in_words(Progress(Recommendation("a", "decided"), 90, 200, 0))
     '200 results, of 90 pulls and of units without a pull'
     """
-    told, asked = plural(progress.told, "result"), plural(progress.asked, "pull")
-    used = f"{told} of {asked}"
+    said = plural(progress.told, "result") if progress.told else "no result"
+    if progress.recommendation.status == "running" or progress.outstanding:
+        said += " so far"
     if progress.told > progress.asked:
-        used = f"{told}, of {asked} and of units without a pull"
-    if progress.settled is not None and progress.settled < progress.told:
-        used += f" ({count(progress.settled)} of them count for the decision)"
+        said += f", of {plural(progress.asked, 'pull')} and of units without a pull"
     if progress.outstanding:
-        used += f", {count(progress.outstanding)} outstanding"
+        said += f", {count(progress.outstanding)} open"
     ended_without = progress.asked - progress.told - progress.outstanding
-    return used + (f", {count(ended_without)} will have none" if ended_without > 0 else "")
+    return said + (f", {count(ended_without)} will have none" if ended_without > 0 else "")
+
+
+def results_that_count(progress: Progress) -> str:
+    """Return how many results there are, and how many of them count unless all do.
+
+    Examples
+    --------
+    >>> from fairtrial.core import Recommendation
+    >>> results_that_count(Progress(Recommendation(None, "running"), 90, 87, 3, settled=52))
+    '87 results so far, 3 open; 52 results count for the decision'
+    """
+    said, settled = results_in_words(progress), progress.settled
+    if settled is None or settled >= progress.told:
+        return said
+    verb = "counts" if settled == 1 else "count"
+    return f"{said}; {plural(settled, 'result')} {verb} for the decision"
 
 
 def joined(names: Sequence[str], conjunction: str) -> str:

@@ -145,7 +145,7 @@ def bar_chart(chart: ShareChart) -> Markup:
             for arm, bar in zip(chart.arms, bars, strict=True)
         ]
         axis = _axis([percent(tick) for tick in ticks], ticks, span)
-        drawn.append(_panel(title or "all pulls", rows, axis, class_="panel valued"))
+        drawn.append(_panel(title or "all results", rows, axis, class_="panel valued"))
     return element("div", *drawn, class_="panels")
 
 

@@ -34,7 +34,7 @@ from fairtrial.presentation.words import (
     listed,
     number,
     plural,
-    pulls_used,
+    results_that_count,
     shorten,
     support,
 )
@@ -93,7 +93,7 @@ def verdict_of(progress: Progress, *, endless: bool) -> Markup:
         support(progress, endless),
         because(recommendation),
         candidates_sentence(progress),
-        f"Received: {pulls_used(progress)}.",
+        f"Received: {results_that_count(progress)}.",
     )
     return verdict(recommendation, said, endless=endless)
 

@@ -136,7 +136,9 @@ def _table_of(progress: Progress, estimates: tuple[Estimate, ...]) -> Markup:
     labels = list(estimates[0].labels)
     quantity = name_of_mean(estimates) if progress.quantity == "mean" else progress.quantity
     has_intervals = any(one.lower is not None or one.upper is not None for one in estimates)
-    heads = [*labels, "pulls", quantity, *(["from", "to"] if has_intervals else [])]
+    # Guaranteed shares are shares of the pulls; everything else is estimated from results.
+    counted = "pulls" if progress.quantity == "share" else "results"
+    heads = [*labels, counted, quantity, *(["from", "to"] if has_intervals else [])]
     shown = estimates[:_MOST_ARMS]
     rows = [
         (

@@ -18,7 +18,7 @@ from fairtrial.presentation.words import (
     number,
     percent,
     plural,
-    pull_sentence,
+    results_sentence,
     shorten,
 )
 from fairtrial.report import charts
@@ -181,7 +181,7 @@ def _example(run: ExampleRun) -> Markup:
     ending = headline(last.recommendation) if decided else "Cut off, with no decision"
     caption = (
         f"{run.name.capitalize()}: {percent(run.share)} of the runs were as fast or faster "
-        f"(run {count(run.replication)}). {ending}. {pull_sentence(last)}"
+        f"(run {count(run.replication)}). {ending}. {results_sentence(last)}"
     )
     title = element("h3", f"A {run.name} run: {ending[0].lower()}{ending[1:]}")
     if chart.is_empty:

@@ -220,7 +220,7 @@ def test_a_part_stays_while_the_study_goes_on(browser, own_site, visit):
         with Study.open(own_site.storage, "wards", durability="process") as study:
             sites.carry_on(study, environment, 5, seed=2)
         page.clock.run_for(3_500)
-        page.wait_for_selector("text=35 results of 35 pulls")
+        page.wait_for_selector("text=35 results so far")
         assert part(page) == (10, 20)
         assert page.url.endswith("?from=10&to=20")
         assert page.evaluate("document.activeElement.matches('.zoomable')")
