@@ -7,7 +7,9 @@ import pytest
 
 from benchmarks.analyse import write_experiment
 from fairtrial.cli import ExitCode
+from fairtrial.report import write_report
 from fairtrial.study import Study
+from fairtrial.study.replica import Replica
 from tests.cli.configurations import write
 
 PROBLEM = {
@@ -73,6 +75,27 @@ def test_the_delta_is_that_of_the_file(folder, document, table):
 def test_the_report_is_written_beside(folder, invoke, table):
     invoke("analyse", configuration(folder), table, *OPTIONS, "--report", folder / "page.html")
     assert "in which they were assigned" in (folder / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("delta", [0.05, 1e-40], ids=["decided", "undecided"])
+def test_the_report_is_that_of_a_replay_of_the_log(folder, invoke, table, delta):
+    path = configuration(folder, policy={"name": "BlockBetting", "delta": delta})
+    invoke("analyse", path, table, *OPTIONS, "--report", folder / "page.html")
+    with Study.open(folder / "cure.db", "cure-analysis") as study:
+        write_report(study, folder / "replayed.html")
+    assert (folder / "page.html").read_bytes() == (folder / "replayed.html").read_bytes()
+
+
+def test_the_report_takes_its_history_from_the_analysis(folder, invoke, table, monkeypatch):
+    replayed = []
+    replay = Replica.replay
+    monkeypatch.setattr(
+        Replica, "replay", lambda self, steps: replayed.append(1) or replay(self, steps)
+    )
+    monkeypatch.setattr(Study, "verify", lambda study: study.verify_last(10))
+    invoke("analyse", configuration(folder), table, *OPTIONS, "--report", folder / "page.html")
+    assert (folder / "page.html").exists()
+    assert not replayed
 
 
 def test_an_undecided_experiment_ends_with_its_own_exit_code(folder, invoke, table):

@@ -140,7 +140,8 @@ def labels_in(cells: Sequence[Any], column: str, where: Callable[[int], str]) ->
         if isinstance(cell, UnreadableCell):
             raise InvalidArgument(f"{where(row)}: {column}", cell.problem, cell.content)
     # Each text is read once: columns of a million rows often have few values.
-    written = {cell: label_of(cell) for cell in cells if isinstance(cell, str)}
+    texts = {cell for cell in cells if isinstance(cell, str)}
+    written = {text: label_of(text) for text in texts}
     labels = [written[cell] if isinstance(cell, str) else label_of(cell) for cell in cells]
     if len(set(written.values())) < len(written):
         _warn_of_spaces(cells, labels, column, where)

@@ -55,6 +55,7 @@ from fairtrial.study.table_checks import (
     require_no_outcomes,
     stretches,
 )
+from fairtrial.study.trace import Moments
 from fairtrial.study.writer import AssignedUnit
 
 __all__ = [
@@ -297,11 +298,14 @@ def study_of_table(
     prediction: str | Mapping[str, str] | None = None,
     features: Sequence[str] = (),
     segments: Sequence[str] = (),
+    points: int | None = None,
     on_progress: Count | None = None,
 ) -> Analysis:
     """Return the study of `analyse`, what was found in its table, and effects by segment.
 
-    `on_progress` is called with the number of units that were given to the study, and of all.
+    `points` is the number of moments that the study keeps for its charts, so that they need no
+    replay. `on_progress` is called with the number of units that were given to the study, and of
+    all.
     """
     check_instance("problem", problem, Problem)
     family = family_of(problem.family)
@@ -337,7 +341,7 @@ def study_of_table(
     try:
         tier = compiled() if len(units) >= _WORTH_COMPILING else nullcontext()
         with study.session.without_snapshots(), tier:
-            _play(study, units, on_progress)
+            _play(study, units, on_progress, points)
     except BaseException:
         study.close()
         raise
@@ -728,7 +732,7 @@ class _Rows:
         for name in segments:
             cells = self._table.labels(name)
             _require_length(name, cells, len(self._arms))
-            columns[name] = [tidy(cells[row]) or _BLANK for row in self.order]
+            columns[name] = [cells[row] or _BLANK for row in self.order]
         arms = _arms_of(problem)
         reference = getattr(problem, "control", None) or arms[0]
         outcomes = np.array([one.outcome for one in units], dtype=np.float64)
@@ -880,10 +884,18 @@ def _play(
     study: Study,
     units: Sequence[AssignedUnit],
     on_progress: Count | None,
+    points: int | None,
 ) -> None:
     """Give the units to the study in batches: what comes after it has stopped is unsolicited."""
+    moments = None
+    if points is not None:
+        tells = sum(unit.outcome is not None for unit in units)
+        with study.session.replica_at_head() as (_, replica):
+            moments = Moments(replica, tells, points)
     for start in range(0, len(units), _AT_ONCE):
         batch = units[start : start + _AT_ONCE]
-        study.session.play(batch, start)
+        study.session.play(batch, start, moments)
         if on_progress is not None:
             on_progress(start + len(batch), len(units))
+    if moments is not None:
+        study.keep_trace(moments)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairtrial.confidence.drift_test import Drift, find_drift
 from fairtrial.confidence.share_test import favoured_arms, shares_differ
 from fairtrial.core import Policy, Problem
 from fairtrial.core.wording import listed, plural
-from fairtrial.study.log import Step
 from fairtrial.study.pull_histories import PullHistories
 
-__all__ = ["BLINDED", "AssumptionWarning", "assumption_warnings", "warnings_in"]
+__all__ = ["BLINDED", "AssumptionWarning", "warnings_in"]
 
 _OVERTAKEN = 100
 """A pull without a result counts as passed over once this many later pulls have results."""
@@ -32,28 +31,21 @@ class AssumptionWarning(NamedTuple):
     """Whether people who recruit must not read it."""
 
 
-def assumption_warnings(steps: Iterable[Step], policy: Policy) -> list[AssumptionWarning]:
+def warnings_in(log: PullHistories, policy: Policy) -> list[AssumptionWarning]:
     """Return what in a log contradicts the assumptions, by tests that hold at all times.
 
     Parameters
     ----------
-    steps : iterable of Step
-        The whole log.
+    log : PullHistories
+        The whole log, sorted by pull.
     policy : Policy
-        The study's policy. If it never stops, nothing is checked: it promises nothing about
-        means, and it does not draw arms at random.
+        The study's policy. It must be able to stop: one that never stops promises nothing about
+        means, and does not draw arms at random.
 
     Notes
     -----
     Source: docs/explanation/assumption-checks.md.
     """
-    if policy.endless:
-        return []
-    return warnings_in(PullHistories(steps, policy.problem.measured is not None), policy)
-
-
-def warnings_in(log: PullHistories, policy: Policy) -> list[AssumptionWarning]:
-    """Return the same for a log that is already sorted by pull, of a policy that can stop."""
     problem = policy.problem
     return [*_drift(log, policy), *_passed_over(log, problem), *_arrivals(log, problem)]
 

@@ -28,6 +28,7 @@ from fairtrial.study.pull import StudyPull
 from fairtrial.study.replica import Replica
 from fairtrial.study.specification import Specification
 from fairtrial.study.store import Store, StudyRow, Unflushed
+from fairtrial.study.trace import Moments
 from fairtrial.study.unmasking import unmasking_key
 from fairtrial.study.witness import Witness
 from fairtrial.study.writer import AssignedUnit, Previewed, Writer, unit_key
@@ -369,19 +370,21 @@ class Session:
             self._cache.is_paused = False
         self.save_if_due()
 
-    def play(self, units: Sequence[AssignedUnit], first: int) -> None:
+    def play(
+        self, units: Sequence[AssignedUnit], first: int, moments: Moments | None = None
+    ) -> None:
         """Write units that were assigned by others to a study that nobody else writes to.
 
         The policy moves before the transaction begins. So it may compile its kernels, and other
         studies of the store can be written to meanwhile. `first` is the number of units that were
-        written before these.
+        written before these, and `moments` notes the progress on the way.
         """
         with self._lock:
             self._require_open()
             study = self.row()
             writer = self._writer(study, self._software)
             try:
-                writer.play(units, first)
+                writer.play(units, first, moments)
                 head = transact(self.store, writer.flush)
             except BaseException:
                 self._cache.forget()

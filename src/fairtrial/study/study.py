@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,11 +26,12 @@ from fairtrial.study.arguments import (
     check_secret,
     check_template,
 )
-from fairtrial.study.assumption_checks import BLINDED, assumption_warnings
+from fairtrial.study.assumption_checks import BLINDED, AssumptionWarning, warnings_in
 from fairtrial.study.audit import Verification, verify, verify_last
 from fairtrial.study.base import BaseStudy
 from fairtrial.study.export import export, history, records_of
 from fairtrial.study.kit_supply import arms_of
+from fairtrial.study.known import Known
 from fairtrial.study.location import Durability, Storage
 from fairtrial.study.log import Event, PullRow
 from fairtrial.study.log_file import LogFile
@@ -38,7 +40,8 @@ from fairtrial.study.pull import StudyPull
 from fairtrial.study.pull_histories import PullHistories
 from fairtrial.study.session import Session
 from fairtrial.study.specification import Specification, own_classes
-from fairtrial.study.trace import trace
+from fairtrial.study.store import StudyRow
+from fairtrial.study.trace import Moments, trace
 from fairtrial.study.unmasking import check_names, list_digest, sealed_names
 from fairtrial.study.witness import Witness
 from fairtrial.study.writer import participant_key
@@ -90,6 +93,7 @@ class Study(BaseStudy):
         self._session = session
         self._store = session.store
         self._seen: set[str] = set()
+        self._known = Known(-1)
 
     @property
     def session(self) -> Session:
@@ -410,9 +414,26 @@ class Study(BaseStudy):
         """
         wanted = check_integer("points", points, low=2)
         with self._session.at_head() as (row, policy):
-            tells = policy.told
+            tells, known = policy.told, self._known_at(row.head_seq)
+        if known.moments and known.points == wanted:
+            return list(known.moments)
         steps = self._store.steps(row.id, until=row.head_seq)
         return trace(steps, self._session.build(), tells, wanted)
+
+    def keep_trace(self, moments: Moments) -> None:
+        """Keep what was noted while the whole log was written, so that `trace` need not replay it.
+
+        Parameters
+        ----------
+        moments : Moments
+            The moments of this log.
+        """
+        end = self.progress()
+        known = self._known_at(self._session.row().head_seq)
+        self._known = replace(known, moments=moments.until(end), points=moments.points)
+
+    def _known_at(self, head: int) -> Known:
+        return self._known if self._known.head == head else Known(head)
 
     def weighted_means(self) -> list[float | None]:
         """Return the mean of every action, with each result weighted by its inverse propensity.
@@ -444,6 +465,9 @@ class Study(BaseStudy):
         [0.75, 0.25]
         """
         head = self._session.row().head_seq
+        known = self._known_at(head)
+        if known.weighted_means is not None:
+            return list(known.weighted_means)
         histories = PullHistories(self._store.steps(self._session.id, until=head))
         return histories.weighted_means(self.problem.n_actions)
 
@@ -492,13 +516,26 @@ class Study(BaseStudy):
             found += [BLINDED if blinded else warning for warning in policy.warnings()]
             found += policy.remarks()
         # After the lock is released, so that others can write while a long log is read.
-        told = assumption_warnings(self._store.steps(row.id, until=row.head_seq), policy)
-        sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in told]
+        doubts = self._doubts(row, policy)
+        sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in doubts]
         self._log_new(found + sentences)
         return list(dict.fromkeys(found + sentences))
 
     def _problems_of_table(self) -> list[str]:
         return [f"{topic}: {said}" for topic, said in problems_of_table(self.notes).items()]
+
+    def _doubts(self, row: StudyRow, policy: Policy) -> Sequence[AssumptionWarning]:
+        """Return what in the log contradicts the assumptions; nothing if the policy never stops."""
+        if policy.endless:
+            return []
+        known = self._known_at(row.head_seq)
+        if known.doubts is None:
+            steps = self._store.steps(row.id, until=row.head_seq)
+            log = PullHistories(steps, policy.problem.measured is not None)
+            means = log.weighted_means(policy.problem.n_actions)
+            known = replace(known, doubts=warnings_in(log, policy), weighted_means=means)
+            self._known = known
+        return known.doubts or ()
 
     def _log_new(self, warnings: Sequence[str]) -> None:
         """Log that there are warnings that this handle has not found before."""

@@ -10,7 +10,37 @@ from fairtrial.core import Policy, Progress
 from fairtrial.study.log import TELLS, Step
 from fairtrial.study.replica import Replica
 
-__all__ = ["trace"]
+__all__ = ["Moments", "trace"]
+
+
+class Moments:
+    """Notes the progress at evenly spaced numbers of outcomes, while they are told.
+
+    Parameters
+    ----------
+    replica : Replica
+        The policy before the first outcome.
+    tells : int
+        Number of outcomes that will be told.
+    points : int
+        Largest number of moments; the first is the start of the log, the last its end.
+    """
+
+    def __init__(self, replica: Replica, tells: int, points: int) -> None:
+        self.points = points
+        self._stops = _stops(tells, points)
+        self._told = 0
+        self._found = [replica.progress()] if 0 in self._stops else []
+
+    def take(self, replica: Replica) -> None:
+        """Note the progress after the next outcome, if it is one of the moments."""
+        self._told += 1
+        if self._told in self._stops:
+            self._found.append(replica.progress())
+
+    def until(self, end: Progress) -> list[Progress]:
+        """Return all moments; the last one is the end of the log."""
+        return [*self._found, end]
 
 
 def trace(steps: Iterable[Step], policy: Policy, tells: int, points: int) -> list[Progress]:
@@ -28,12 +58,16 @@ def trace(steps: Iterable[Step], policy: Policy, tells: int, points: int) -> lis
         Largest number of times; the first is the start of the log, the last its end.
     """
     replica = Replica(policy)
-    stops = {int(stop) for stop in np.linspace(0, tells, points).round()} - {tells}
     moments = []
-    for part in _parts(steps, stops):
+    for part in _parts(steps, _stops(tells, points)):
         replica.replay(part)
         moments.append(replica.progress())
     return moments
+
+
+def _stops(tells: int, points: int) -> set[int]:
+    """Return the numbers of outcomes of the moments, without the end."""
+    return {int(stop) for stop in np.linspace(0, tells, points).round()} - {tells}
 
 
 def _parts(steps: Iterable[Step], stops: set[int]) -> Iterator[list[Step]]:

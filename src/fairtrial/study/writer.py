@@ -45,6 +45,7 @@ from fairtrial.study.log import (
 from fairtrial.study.pull_tables import Correction, ResultRow, ResultTable
 from fairtrial.study.replica import Replica
 from fairtrial.study.store import Addition, Store, StudyRow
+from fairtrial.study.trace import Moments
 from fairtrial.study.writes import (
     Amend,
     AmendTable,
@@ -408,7 +409,9 @@ class Writer:
 
     # ------------------------------------------------------------ finished experiments
 
-    def play(self, units: Sequence[AssignedUnit], first: int) -> None:
+    def play(
+        self, units: Sequence[AssignedUnit], first: int, moments: Moments | None = None
+    ) -> None:
         """Record units that were assigned by others, each as a pull with its outcome.
 
         The policy must take its pulls from the same units in the same order. Once it has stopped,
@@ -420,6 +423,8 @@ class Writer:
             The next units.
         first : int
             Number of units before them.
+        moments : Moments, optional
+            Notes the progress after each outcome.
 
         Raises
         ------
@@ -436,10 +441,10 @@ class Writer:
         while begin < len(units):
             pulls = self._replica.ask_many(contexts[begin:])
             if not pulls:
-                self._tell_rest(units[begin:])
+                self._tell_rest(units[begin:], moments)
                 return
             end = begin + len(pulls)
-            self._play_pulls(pulls, contexts[begin:end], units[begin:end])
+            self._play_pulls(pulls, contexts[begin:end], units[begin:end], moments)
             begin = end
 
     def _play_pulls(
@@ -447,6 +452,7 @@ class Writer:
         pulls: Sequence[Pull],
         contexts: Sequence[Mapping[str, Any]],
         units: Sequence[AssignedUnit],
+        moments: Moments | None,
     ) -> None:
         """Record pulls and then their outcomes, as `_issue` and `_take` do one by one."""
         # A table of a database takes keys in ascending order much faster than others.
@@ -466,15 +472,19 @@ class Writer:
                 result = self._completed(None, Result.of(unit.outcome))
                 record = self._sealed("tell", about, value=result.value, body=result.body)
                 self._replica.tell(pull, result.outcome)
+                if moments is not None:
+                    moments.take(self._replica)
             self._keep(record, row)
 
-    def _tell_rest(self, units: Sequence[AssignedUnit]) -> None:
+    def _tell_rest(self, units: Sequence[AssignedUnit], moments: Moments | None) -> None:
         for unit in units:
             if unit.outcome is not None:
                 pull = Pull(UNSOLICITED, unit.action, {})
                 self._tell_unsolicited(
                     unit.action, Result.of(unit.outcome), Tell(pull, unit.outcome)
                 )
+                if moments is not None:
+                    moments.take(self._replica)
 
     # ---------------------------------------------------------------------- tells
 

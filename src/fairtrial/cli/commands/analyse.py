@@ -21,7 +21,7 @@ from fairtrial.core.counting import counting
 from fairtrial.core.tables import open_table
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, InvalidOutcome
-from fairtrial.presentation.sources import minimizes
+from fairtrial.presentation.sources import minimizes, moments_of
 from fairtrial.report import write_report
 from fairtrial.study.analysis import FROM_TABLE, study_of_table
 
@@ -163,6 +163,7 @@ def analyse(
             features=features,
             shares=tables.shares,
             segments=segments,
+            points=None if report is None else moments_of(configuration.problem.n_actions),
             storage=configuration.study.storage,
             name=name or f"{configuration.study.name}-analysis",
             on_progress=show,
@@ -173,7 +174,7 @@ def analyse(
             # The log was written just now, so the last events stand for a long one.
             is_long = study.n_events > _MOST_AUDITED
             if is_long:
-                say(f"Writing {report}: its charts need all results again ...", err=True)
+                say(f"Writing {report} ...", err=True)
             audit = study.verify_last(_MOST_AUDITED) if is_long else study.verify()
             write_report(study, report, verification=audit)
         decided = study.recommend().decided
