@@ -3,18 +3,19 @@
 Two arms, and four of which the first is the control, with normal noise of standard deviation 1; two
 arms with rewards of 0 and 1. The maximum is what one test after all pulls needs for a power of .9:
 for normal noise at a difference of .25, with four arms by Dunnett's test; otherwise for rates of
-.10 and .12. Last, how much a maximum near or far from what a decision needs changes: three arms in
-three groups with floors (E1), ten arms of which one is better by .5, and a trial.
+.10 and .12. The best arms if results come late, and the best of five doses with a quadratic curve.
+Last, how much a maximum near or far from what a decision needs changes: three arms in three groups
+with floors (E1), ten arms of which one is better by .5, and a trial.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fairtrial import delayed, simulate
+from fairtrial import Environment, delayed, linear, simulate
 from fairtrial.subpopulations import (
     BernoulliEnvironment,
     BlockBetting,
@@ -32,6 +33,18 @@ BINARY = {0.025: 10_278, 0.05: 8_376}
 
 GAPS = (0.25, 0.5, 0.0)
 
+DOSES = 400
+"""Most pulls of five doses whose effect is a quadratic function of the dose."""
+
+BEST_ARMS: Sequence[tuple[str, Sequence[float], int, Mapping[str, Any]]] = (
+    ("best of two", (0.25, 0.0), 1, {"noise_std": 1.0}),
+    ("best of two, 20 in flight", (0.25, 0.0), 20, {"noise_std": 1.0}),
+    ("best of two, results 0 or 1", (0.62, 0.5), 1, {"reward_range": (0, 1)}),
+    ("best two of four", (0.35, 0.35, 0.0, 0.0), 1, {"noise_std": 1.0, "top": 2}),
+    ("best of two, tolerance .05", (0.3, 0.0), 1, {"noise_std": 1.0, "tolerance": 0.05}),
+)
+"""Questions about the best arms: their means, pulls in flight, and the problem."""
+
 Rules = Mapping[str, Mapping[str, Any]]
 
 RULES: Rules = {
@@ -46,7 +59,8 @@ def run(*, quick: bool) -> None:
     _show_two_arms(100 if quick else 3_000)
     _show_four_arms(20 if quick else 300)
     _show_binary(10 if quick else 300)
-    _show_best_arms(5 if quick else 200)
+    _show_best_arms(5 if quick else 1_000)
+    _show_linear(10 if quick else 1_000)
     _show_far_ends(3 if quick else 60)
 
 
@@ -99,17 +113,42 @@ def _show_binary(runs: int) -> None:
 
 
 def _show_best_arms(runs: int) -> None:
-    print(
-        f"\nbest k arms, noise 1, delta .05, {runs} runs: share decided, mean pulls, wrong answers"
-    )
-    for means, top, most in (([0.25, 0.0], 1, 549), ([0.35, 0.35, 0.0, 0.0], 2, 900)):
-        problem = delayed.Problem(len(means), top=top, noise_std=1.0)
-        environment = delayed.SimulatedEnvironment(problem, means)
+    print(f"\nbest k arms, delta .05, {runs} runs: share decided, mean pulls, wrong answers")
+    for said, means, parallel, asked in BEST_ARMS:
+        problem = delayed.Problem(len(means), **asked)
+        environment = _late_results(problem, means)
+        most = 900 if problem.top > 1 else 549
         for planned in (False, True):
             policy = delayed.BlockBetting(problem, max_pulls=most, planned_end=planned)
-            found = simulate(policy, environment, runs, seed=3, progress=False)
+            found = simulate(policy, environment, runs, 3, parallel=parallel, progress=False)
             end = "planned end" if planned else "no planned end"
-            _show(f"best {top} of {len(means)}, at most {most} pulls, {end}", found)
+            _show(f"{said}, at most {most} pulls, {end}", found)
+            print(f"  wrong answers: {found.error_rate:.4f}", flush=True)
+
+
+def _late_results(problem: delayed.Problem, means: Sequence[float]) -> Environment:
+    """Return an environment with normal results or, in a range, with results of 0 and 1."""
+    if problem.reward_range is None:
+        return delayed.SimulatedEnvironment(problem, means)
+    rows = [
+        {"arm": arm, "curve": number, "elapsed": 1.0, "value": float(number < 100 * mean)}
+        for arm, mean in zip(problem.arms, means, strict=True)
+        for number in range(100)
+    ]
+    return delayed.CurveEnvironment(problem, {key: [row[key] for row in rows] for key in rows[0]})
+
+
+def _show_linear(runs: int) -> None:
+    doses = np.linspace(0.0, 1.0, 5)
+    rows = np.column_stack([np.ones(5), doses, doses**2])
+    problem = linear.Problem(rows, noise_std=1.0)
+    print(f"\nfive doses, a quadratic curve, delta .05, at most {DOSES} pulls, {runs} runs")
+    for said, rule in RULES.items():
+        print(said)
+        for slope in (1.0, 1.5, 0.0):
+            environment = linear.GaussianEnvironment(problem, [0.0, slope, 0.0])
+            policy = linear.BlockBetting(problem, max_pulls=DOSES, **rule)
+            _show(f"{slope:>8}", simulate(policy, environment, runs, seed=3, progress=False))
 
 
 def _show_far_ends(runs: int) -> None:

@@ -59,10 +59,22 @@ ITS_OWN = {
 }
 """What a family is asked in its own form."""
 
+KNOWN_NOISE = {
+    "`subpopulations`": {"noise_std": 1.0, "reward_range": None},
+    "with `measures`": ITS_OWN["with `measures`", "`noise_std`"],
+    "`delayed`": {"noise_std": 1.0, "reward_range": None},
+}
+"""Problems in which the scale of the noise is known."""
+
 POLICY = {
     "`delta`": {"delta": 0.1},
     "`max_pulls`": {"max_pulls": 10},
     "`planned_end`": {"max_pulls": 500, "planned_end": True},
+    '`noise="normal"` with a planned end': {
+        "max_pulls": 500,
+        "planned_end": True,
+        "noise": "normal",
+    },
     "`batch`": {"batch": 5},
     '`losses="ignorable"`': {"losses": "ignorable"},
     "`assigned` (`analyse`)": {"assigned": [0, 1, 2, 3, 4, 5] * 4},
@@ -89,7 +101,8 @@ def takes(family, option):
             if "assigned" in own:
                 actions = policy_of(family).problem.n_actions
                 own["assigned"] = [*range(actions)] * 4
-            policy_of(family, **own)
+            known = KNOWN_NOISE.get(family) if "noise" in own else None
+            policy_of(family, known, **own)
         elif option.startswith("arriving groups"):
             assert policy_of(family).ask(group="x").group == "x"
         else:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tests.slow_end_bets import End
+
 GRID, OM, ETA = 24, 1.5, 0.5
 COST, KAPPA, SLACK = 1.5, 0.5, 1.3
 CAP, PRIOR = 0.4, 2.0
@@ -52,9 +54,28 @@ def log_aimed_bet(aim: float, f: float, e: float) -> float:
     return aim * e * f - aim * aim * f / 2
 
 
+@dataclass
+class EndBet:
+    """A bet for normal noise that brings the whole error that is left to the end."""
+
+    end: End
+    later: float  # precision that is expected of later blocks
+
+
+Aim = float | EndBet | None
+"""The only effect that is bet on, in units of sd; or the level to be crossed by the end."""
+
+
 def log_bet(m: float, f: float, e: float) -> float:
     u, p, cash = stakes(m)
     return mixture(cash, p, u * e * f - u * u * f / 2)
+
+
+def log_payment(aim: Aim, m: float, f: float, e: float) -> float:
+    """Return the log of what a bet under known noise pays, from the effect of its block."""
+    if isinstance(aim, EndBet):
+        return aim.end.log_conditional_error(f, aim.later, e * f)
+    return log_bet(m, f, e) if aim is None else log_aimed_bet(aim, f, e)
 
 
 @dataclass
@@ -66,7 +87,7 @@ class Bet:
     direction: np.ndarray  # h, so that x'h is the coefficient of a draw
     centre: np.ndarray  # theta on the border of the null
     thetas: np.ndarray
-    aim: float | None = None  # the only effect that is bet on, in units of sd
+    aim: Aim = None
 
 
 @dataclass
@@ -83,6 +104,9 @@ class Block:
 
 class SlowBlocks:
     """One experiment: data, ledgers, and blocks whose counts are given from outside."""
+
+    is_normal = False
+    """Whether the noise is known to be normal."""
 
     def __init__(
         self,
@@ -230,11 +254,17 @@ class SlowBlocks:
                 variance = float(y @ h)
                 if self.bounds is not None:
                     variance, _ = self.spread_and_ruin(h, centre, theta, counts)
-                aim = aimed_at(need, ahead, gap / sd, sd, variance)
+                aim = self.aim_of(need, ahead, gap / sd, sd, variance)
             points = stakes(gap / sd)[0] if aim is None else np.array([aim])
             thetas = self.points(points, sd, h, centre, theta, counts) if seen else np.zeros(0)
             bets.append(Bet(i, k, gap / sd, sd, h, centre, thetas, aim))
         self.blocks.append(Block(dict(counts), bets))
+
+    def aim_of(self, need: float, ahead: float, m: float, sd: float, variance: float) -> Aim:
+        """Return what a bet aims at, as `aimed_at` does; with normal noise, at the end itself."""
+        if self.is_normal:
+            return EndBet(End(need, ahead), ahead * sd**2 / variance)
+        return aimed_at(need, ahead, m, sd, variance)
 
     def middle(self, arm: int, centre: np.ndarray) -> float:
         assert self.bounds is not None
@@ -311,7 +341,7 @@ class SlowBlocks:
             bias = self.bias([k for k, _ in block.rewards], inverse @ y)
             effect = float(y @ theta) + self.tolerance - bias
             f, e = bet.sd**2 / variance, effect / bet.sd
-            return log_bet(bet.m, f, e) if bet.aim is None else log_aimed_bet(bet.aim, f, e)
+            return log_payment(bet.aim, bet.m, f, e)
         if not bet.thetas.size:
             return 0.0
         planned = [k for k, n in block.counts.items() for _ in range(n)]

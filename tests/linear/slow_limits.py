@@ -14,10 +14,9 @@ from scipy.optimize import nnls
 
 from tests.linear.slow_blocks import (
     GRID,
+    Aim,
     SlowBlocks,
-    aimed_at,
-    log_aimed_bet,
-    log_bet,
+    log_payment,
     mixture,
     stakes,
 )
@@ -204,7 +203,7 @@ class SlowLimits(SlowBlocks):
             if self.bounds is not None:
                 variance, _ = self.spread_and_ruin(h, centre, theta, counts)
             if need is not None and ahead is not None:
-                aim = aimed_at(need, ahead, gap / sd, sd, variance)
+                aim = self.aim_of(need, ahead, gap / sd, sd, variance)
             if self.bounds is not None:
                 points = stakes(gap / sd)[0] if aim is None else np.array([aim])
                 thetas = self.points(points, sd, h, centre, theta, counts)
@@ -254,7 +253,7 @@ class SlowLimits(SlowBlocks):
 
     def gain(self, block: SlowBlock, direction: np.ndarray, constant: float, m: float, sd: float,
              h: np.ndarray, centre: np.ndarray, thetas: np.ndarray,
-             aim: float | None) -> float:  # fmt: skip
+             aim: Aim) -> float:  # fmt: skip
         if self.bounds is None:
             theta, inverse = self.estimate(block.rewards)
             gram = self.gram([k for k, _ in block.rewards])
@@ -264,7 +263,7 @@ class SlowLimits(SlowBlocks):
             variance = float(direction @ inverse @ direction)
             effect = float(direction @ theta) + constant
             f, e = sd**2 / variance, effect / sd
-            return log_bet(m, f, e) if aim is None else log_aimed_bet(aim, f, e)
+            return log_payment(aim, m, f, e)
         at_centre = constant
         for k, n in block.counts.items():
             at_centre += n * float(self.arms[k] @ h) * self.middle(k, centre)

@@ -40,6 +40,7 @@ class Twins:
             problem.top,
             problem.misspecification,
         )
+        self.slow.is_normal = self.policy.noise == "normal"
         self.known = self.paid = self.most_open = self.outside = 0
         self.follow()
 

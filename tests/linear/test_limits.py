@@ -72,6 +72,7 @@ class Twins:
             problem.tolerance,
             problem.floor_tolerance,
         )
+        self.slow.is_normal = self.policy.noise == "normal"
         self.known = self.placed = self.paid = 0
 
     def follow(self) -> None:

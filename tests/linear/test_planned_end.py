@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fairtrial.errors import InvalidArgument, NothingToAsk
+from fairtrial.errors import InvalidArgument, NothingToAsk, NotSupported
 from fairtrial.linear import BernoulliEnvironment, BlockBetting, GaussianEnvironment, Problem
 from tests import effort
 from tests.linear import test_limits
@@ -63,6 +63,73 @@ def test_with_limits_every_ledger_is_that_of_the_slow_version(name: str, losses:
     assert twins.paid >= 3
 
 
+# ------------------------------------------------------------------- if the noise is normal
+
+NORMAL = {**END, "noise": "normal"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["soare", "rank deficient", "one noise an arm", "candidates of their own", "close enough",
+     "two of the best", "not quite linear"],
+)  # fmt: skip
+@pytest.mark.parametrize("losses", [False, True], ids=["all come", "some are lost"])
+def test_end_bets_pay_what_the_slow_twin_pays(name: str, losses: bool) -> None:
+    problem, kind, theta = INSTANCES[name]
+    reward_of, rng = kind(problem, theta), np.random.default_rng(3)
+    twins = Twins(problem, delta=1e-3, **NORMAL)
+    while not twins.policy.stopped:
+        pull = twins.ask()
+        if losses and rng.random() < 0.1:
+            twins.lose(pull)
+        else:
+            twins.tell(pull, reward_of(rng, pull.action))
+    assert twins.paid >= 4
+    assert twins.policy._blocks.state.bets.need.any()
+    assert not twins.policy._blocks.state.bets.aim.any()
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (problem, _) in test_limits.TWINS.items() if not problem.reward_range]
+)
+def test_end_bets_with_limits_pay_what_the_slow_version_pays(name: str) -> None:
+    problem, theta = test_limits.TWINS[name]
+    twins = test_limits.Twins(problem, **NORMAL)
+    rng = np.random.default_rng(3)
+    while not twins.policy.stopped:
+        pull = twins.policy.ask()
+        twins.follow()
+        twins.tell(pull, reward(problem, theta, rng, pull.action))
+    assert twins.paid >= 3
+
+
+def test_end_bets_never_pay_more_than_is_needed() -> None:
+    policy, rng = BlockBetting(PLAIN, 0.05, **NORMAL, seed=0), np.random.default_rng(1)
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, reward(PLAIN, [4.0, 0.0, 0.0], rng, pull.action))
+    (wealth,) = policy._standing.wealth
+    assert policy.recommend().decided
+    assert wealth.max() == pytest.approx(-math.log(0.05), abs=1e-5)
+
+
+def test_the_guarantee_names_normal_noise() -> None:
+    stated = BlockBetting(PLAIN, **NORMAL).guarantee
+    assert stated.proven
+    assert "proven for normal noise" in stated.name
+    assert any("is normal" in assumption for assumption in stated.assumptions)
+    assert "normal" not in BlockBetting(PLAIN, **END).guarantee.name
+
+
+def test_normal_noise_is_refused_where_bets_cannot_use_it() -> None:
+    with raises(InvalidArgument, "noise", given="normal"):
+        BlockBetting(PLAIN, max_pulls=150, noise="normal")
+    with raises(NotSupported):
+        BlockBetting(BOUNDED, **NORMAL)
+    with raises(InvalidArgument, "problem", given="estimated"):
+        BlockBetting(PLAIN.clone(noise_std="estimated"), **NORMAL)
+
+
 # ------------------------------------------------------------------------------ the end
 
 
@@ -111,8 +178,11 @@ def test_without_a_planned_end_no_bet_is_on_the_leader() -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 13])
-def test_a_restored_policy_reaches_the_same_end(steps: int) -> None:
-    policies = [BlockBetting(BOUNDED, 0.01, max_pulls=80, planned_end=True, seed=0)] * 2
+@pytest.mark.parametrize("normal", [False, True], ids=["in a range", "normal noise"])
+def test_a_restored_policy_reaches_the_same_end(steps: int, normal: bool) -> None:
+    problem, noise = (PLAIN, "normal") if normal else (BOUNDED, "sub-Gaussian")
+    end = {"max_pulls": 80, "planned_end": True, "noise": noise}
+    policies = [BlockBetting(problem, 0.01, **end, seed=0)] * 2
     rng = np.random.default_rng(2)
     policies[1] = policies[0].clone(seed=0)
     while not policies[0].stopped:
@@ -176,11 +246,14 @@ RUNS = effort.runs(2, whole=2_000)
 DELTA = 0.1
 
 
-def share_ruling_out(problem: Problem, environment: object, right: object) -> float:
+def share_ruling_out(
+    problem: Problem, environment: object, right: object, noise: str = "sub-Gaussian"
+) -> float:
     """Return the share of runs in which the right answer was ever ruled out."""
+    end = {"max_pulls": 200, "planned_end": True, "noise": noise}
     found = 0
     for seed in range(RUNS):
-        policy = BlockBetting(problem, DELTA, max_pulls=200, planned_end=True, seed=0)
+        policy = BlockBetting(problem, DELTA, **end, seed=0)
         policy.compiled_run(environment, np.random.default_rng([6, seed]), None)
         left = policy.recommend().candidates
         found += left is not None and right not in left
@@ -205,4 +278,26 @@ def test_one_of_two_equal_best_arms_is_seldom_ruled_out(noise: str) -> None:
     problem = Problem([[1, 0.0], [1, 1.0], [1, 0.5], [0, 1.0]], **kind)
     environment = make(problem, [0.5, 0.0])
     share = share_ruling_out(problem, environment, problem.arms[0])
+    assert share <= DELTA + 3 * math.sqrt(DELTA / RUNS)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    "name", ["answer on a limit", "better arm short by little", "better arm just beyond its margin"]
+)
+def test_with_limits_and_normal_noise_the_right_answer_is_seldom_ruled_out(name: str) -> None:
+    arguments, theta, right = HARD[name]
+    problem = Problem(**arguments, noise_std=0.5)
+    share = share_ruling_out(problem, GaussianEnvironment(problem, theta), right, "normal")
+    assert share <= DELTA + 3 * math.sqrt(DELTA / RUNS)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("gap", [0.0, 1e-6], ids=["equal", "better by a millionth"])
+@pytest.mark.parametrize("tolerance", [0.0, 0.2])
+def test_with_normal_noise_a_best_arm_is_seldom_ruled_out(gap: float, tolerance: float) -> None:
+    rows = [[1, 0.0], [1, 1.0], [1, 0.5], [0, 1.0]]
+    problem = Problem(rows, noise_std=0.5, tolerance=tolerance)
+    environment = GaussianEnvironment(problem, [0.5, -gap])
+    share = share_ruling_out(problem, environment, problem.arms[0], "normal")
     assert share <= DELTA + 3 * math.sqrt(DELTA / RUNS)

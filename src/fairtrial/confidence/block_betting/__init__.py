@@ -4,7 +4,7 @@
 not load the compiler.
 """
 
-from fairtrial.confidence.block_betting.guarantee import promise
+from fairtrial.confidence.block_betting.guarantee import promise, promise_for_normal_noise
 from fairtrial.confidence.block_betting.live import (
     BlockKernels,
     LiveBlocks,
@@ -22,5 +22,6 @@ __all__ = [
     "answers_with_wealth",
     "check_randomize",
     "promise",
+    "promise_for_normal_noise",
     "pulls_left",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fairtrial.core.recommendation import Guarantee
 
-__all__ = ["promise"]
+__all__ = ["promise", "promise_for_normal_noise"]
 
 
 def promise(
@@ -45,4 +47,30 @@ def promise(
         ),
         assumptions=(noise, assumption),
         source=f"docs/explanation/{page}.md",
+    )
+
+
+def promise_for_normal_noise(stated: Guarantee) -> Guarantee:
+    """Return the guarantee of bets that are proven for normal noise only.
+
+    Parameters
+    ----------
+    stated : Guarantee
+        The guarantee for noise of any shape at the stated scale.
+
+    Examples
+    --------
+    >>> stated = promise(0.05, None, "whatever the true means are", "means stay")
+    >>> promise_for_normal_noise(stated).name
+    'block betting, proven for normal noise'
+    """
+    noise = (
+        "the noise of each reward is normal with the stated standard deviation, whatever happened "
+        "before"
+    )
+    return replace(
+        stated,
+        name="block betting, proven for normal noise",
+        assumptions=(noise, *stated.assumptions[1:]),
+        source="docs/explanation/planned-ends.md",
     )

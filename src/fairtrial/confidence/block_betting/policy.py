@@ -29,9 +29,9 @@ from fairtrial.core.policy import Choice
 from fairtrial.core.progress_parts import AnswerStatus
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
-from fairtrial.core.validation import check_flag
+from fairtrial.core.validation import check_choice, check_flag
 from fairtrial.core.wording import MANY_WAIT, listed, plural, said_of_standstill
-from fairtrial.errors import InvalidArgument
+from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["BlockPolicy", "answers_with_wealth"]
 
@@ -101,6 +101,21 @@ class BlockPolicy(FixedConfidencePolicy):
         if planned_end and self.max_pulls is None:
             raise InvalidArgument("planned_end", "must be given together with max_pulls")
         self._end = self.max_pulls if planned_end else None
+
+    def _noise_as_stated(self, noise: str, *, is_known: bool) -> str:
+        """Return what is known of the shape of the noise; "normal" only where bets can use it.
+
+        `is_known`: whether the problem has bets for normal noise.
+        """
+        check_choice("noise", noise, ["sub-Gaussian", "normal"])
+        if noise == "normal" and self._end is None:
+            raise InvalidArgument("noise", "must be 'normal' only with planned_end", noise)
+        if noise == "normal" and not is_known:
+            raise NotSupported(
+                "noise='normal' needs one measure with a known noise_std, and no prediction: "
+                "without it, planned_end aims the bets at the end for every noise and range"
+            )
+        return noise
 
     def _require_pulls(self, needed: int, which: str) -> None:
         """Refuse a planned end before this number of pulls; `which` says what they are."""
@@ -314,7 +329,7 @@ class BlockPolicy(FixedConfidencePolicy):
     @property
     def _spends_error(self) -> bool:
         """Whether the bets of a planned end spend the whole error that is left."""
-        return False
+        return self.noise == "normal"
 
     def _chance_to_decide(self) -> float | None:
         """Return the chance of a decision by the planned end at the estimates; None without one."""

@@ -17,6 +17,7 @@ from fairtrial.confidence.block_betting import (
     answers_with_wealth,
     check_randomize,
     promise,
+    promise_for_normal_noise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.book import book_dimensions
@@ -81,6 +82,10 @@ class BlockBetting(BlockPolicy):
     planned_end : bool
         Plan for the end that `max_pulls` states: by then, the power is far higher than without, but
         pulls after it are not possible. All pulls count, also those without a result.
+    noise : {"sub-Gaussian", "normal"}
+        What is known of the shape of the noise. "normal" makes the bets of a planned end stronger:
+        they bring the whole error that is left to the end. The guarantee then holds for normal
+        noise with the stated `noise_std` only.
 
     Notes
     -----
@@ -115,6 +120,7 @@ class BlockBetting(BlockPolicy):
         initial_pulls: int | None = None,
         max_pulls: int | None = None,
         planned_end: bool = False,
+        noise: str = "sub-Gaussian",
         assigned: ArrayLike | None = None,
         randomize: Randomize = True,
         seed: int | np.random.Generator | None = None,
@@ -129,6 +135,7 @@ class BlockBetting(BlockPolicy):
                 problem.noise_std,
             )
         self._end_as_planned(planned_end)
+        self.noise = self._noise_as_stated(noise, is_known=problem.reward_range is None)
         self._answers = DistinctCandidates(problem)
         self._units = Units(problem)
         self.batch = check_optional_integer("batch", batch, low=1)
@@ -260,7 +267,7 @@ class BlockBetting(BlockPolicy):
             separately=self._separately,
             pause=0.5,
             max_pulls=float(self._end or math.inf),
-            normal=False,
+            normal=self.noise == "normal",
         )
 
     @property
@@ -420,6 +427,8 @@ class BlockBetting(BlockPolicy):
             "whatever the true coefficients are",
             "the mean of each reward is linear in the features of its arm",
         )
+        if self.noise == "normal":
+            stated = promise_for_normal_noise(stated)
         stated = self._with_order(stated)
         stated = self._findings.as_it_stands(stated, self._amended, self.told)
         left_out = 0 if bounded else self._left_out(self._standing.counts.sum())

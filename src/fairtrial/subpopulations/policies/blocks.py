@@ -17,6 +17,7 @@ from fairtrial.confidence.block_betting import (
     Randomize,
     check_randomize,
     promise,
+    promise_for_normal_noise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.book import book_dimensions
@@ -75,16 +76,9 @@ Floats = NDArray[np.float64]
 
 _LOSSES_IGNORABLE = "whether a result gets lost does not depend on its value"
 
-_END_BETS = "block betting, proven for normal noise"
-
 _EXACT_BETS = "block betting with exact bets on rewards of 0 and 1"
 
 _BINARY = "every reward is 0 or 1"
-
-_NORMAL_NOISE = (
-    "the noise of each reward is normal with the stated standard deviation, whatever happened "
-    "before"
-)
 
 _PLANNED_ENDS = "docs/explanation/planned-ends.md"
 
@@ -213,7 +207,7 @@ class BlockBetting(BlockPolicy):
             raise InvalidArgument("block_draws", "must be False with a prediction", block_draws)
         super().__init__(problem, delta, max_pulls, seed)
         self._end_as_planned(planned_end)
-        self.noise = self._checked_noise(noise)
+        self.noise = self._noise_as_stated(noise, is_known=self._has_known_noise)
         # Rewards are maximised, in units that keep their squares well within a float's range.
         self._inward = problem.sign / unit_of(problem)
         self._answers = ArmsWithLimits(problem)
@@ -276,19 +270,12 @@ class BlockBetting(BlockPolicy):
             found.as_worst, _ = CONSTANTS.pack(as_worst)
         return found
 
-    def _checked_noise(self, noise: str) -> str:
-        """Return what is known of the shape of the noise; "normal" only where bets can use it."""
-        check_choice("noise", noise, ["sub-Gaussian", "normal"])
-        if noise == "normal" and self._end is None:
-            raise InvalidArgument("noise", "must be 'normal' only with planned_end", noise)
+    @property
+    def _has_known_noise(self) -> bool:
+        """Whether a pull gives one number, whose noise has a known scale, and nothing else."""
         problem = self.problem
         is_known = not (self._bounded or problem.measures or problem.estimates_noise)
-        if noise == "normal" and not (is_known and problem.prediction is None):
-            raise NotSupported(
-                "noise='normal' needs one measure with a known noise_std, and no prediction: "
-                "without it, planned_end aims the bets at the end for every noise and range"
-            )
-        return noise
+        return is_known and problem.prediction is None
 
     @property
     def _is_exact(self) -> bool:
@@ -297,7 +284,7 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _spends_error(self) -> bool:
-        return self.noise == "normal" or self._is_exact
+        return super()._spends_error or self._is_exact
 
     def _require_what_exact_bets_need(self) -> None:
         """Refuse a planned end with rewards of 0 and 1 where no exact bets exist."""
@@ -769,6 +756,5 @@ class BlockBetting(BlockPolicy):
             known = (_BINARY, *stated.assumptions[1:])
             return replace(stated, name=_EXACT_BETS, assumptions=known, source=_PLANNED_ENDS)
         if self.noise == "normal":
-            known = (_NORMAL_NOISE, *stated.assumptions[1:])
-            return replace(stated, name=_END_BETS, assumptions=known, source=_PLANNED_ENDS)
+            return promise_for_normal_noise(stated)
         return stated
