@@ -48,3 +48,13 @@ def test_a_clock_that_was_set_back_makes_a_delay_of_nothing():
     assert found.delays == [("under 1 second", 1)]
     assert Arrivals().delays == []
     assert Arrivals().usual_delay == ""
+
+
+def test_pulls_that_were_given_up_are_told_from_open_ones_until_a_result_comes_after_all():
+    log = [event("ask", name, 0) for name in "abcd"]
+    log += [event("fail", "a", 1), event("expire", "b", 1), event("cancel", "c", 1)]
+    log += [event("expire", "b", 2)]
+    assert Arrivals.of(log).given_up == {0: 3}
+    later = [*log, event("late_tell", "a", 3), event("reissue", "b", 3), event("tell", "d", 3)]
+    found = Arrivals.of(later)
+    assert (found.given_up[0], found.told[0]) == (1, 2)

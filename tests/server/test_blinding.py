@@ -279,6 +279,18 @@ def test_measures_that_others_reported_are_not_told(service, wards):
     assert "0.8125" in service.read.get(url).text
 
 
+def test_those_who_told_a_measure_are_not_told_that_only_somebody_else_can_have(service, wards):
+    mine, _ = wards
+    problem = Problem(["a", "b"], 1, measures={"cd4": (0, 1), "safe": (0, 1)}, objective="cd4")
+    Study.create(problem, BlockBetting(problem), storage=service.store, name="measured").close()
+    pull = mine.ask(study="measured")[0]["id"]
+    url = f"/v1/studies/measured/pulls/{pull}/known"
+    assert mine.post(url, {"values": {"safe": 0}}).status_code == 200
+    refused = mine.post(url, {"values": {"safe": 1}})
+    assert refused.status_code == 409
+    assert "was told before, perhaps by somebody else" in refused.text
+
+
 @pytest.fixture
 def measured(service, wards):
     """Two people who recruit, one who may read, and a pull of a study of two measures."""

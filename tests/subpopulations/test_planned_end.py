@@ -373,9 +373,11 @@ def test_the_chance_to_decide_is_shown_until_the_end() -> None:
     policy = told(BlockBetting(TWO_ARMS, delta=0.01, **END), 100)
     assert 0.0 < policy.progress().chance_to_decide < 1.0
     assert "planned end" in results_sentence(policy.progress())
+    assert policy.progress().remaining_at_most == END["max_pulls"] - policy.asked
     told(policy, 200)
     assert policy.stopped
     assert policy.progress().chance_to_decide is None
+    assert policy.progress().remaining_at_most is None
 
 
 @pytest.mark.parametrize(("pulls", "forecast"), [(100, 200.0), (100, 80.0), (50, math.inf)])

@@ -13,6 +13,7 @@ from fairtrial.presentation.sources import EventLike
 __all__ = ["Arrivals", "Delayed"]
 
 _RESULTS = ("tell", "late_tell")
+_ENDS = ("fail", "expire", "cancel")
 _BOUNDS = (
     (1.0, "under 1 second"),
     (10.0, "1 to 10 seconds"),
@@ -39,6 +40,8 @@ class Arrivals:
     ----------
     asked, told : Counter of int
         Numbers of pulls, and of pulls with a result, by action.
+    given_up : Counter of int
+        Numbers of pulls that ended without a result, by action.
     unsolicited : Counter of int
         Numbers of results without a pull, by action.
 
@@ -56,7 +59,9 @@ class Arrivals:
     def __init__(self) -> None:
         self.asked: Counter[int] = Counter()
         self.told: Counter[int] = Counter()
+        self.given_up: Counter[int] = Counter()
         self.unsolicited: Counter[int] = Counter()
+        self._ended: set[str] = set()
         self._issued: dict[str, datetime] = {}
         self._delays = [0] * len(_BOUNDS)
 
@@ -77,11 +82,23 @@ class Arrivals:
             self._issued[event.pull_id] = event.at
         elif event.kind == "unsolicited":
             self.unsolicited[event.action] += 1
+        elif event.kind in _ENDS and event.pull_id in self._issued:
+            self.given_up[event.action] += event.pull_id not in self._ended
+            self._ended.add(event.pull_id)
+        elif event.kind == "reissue":
+            self._take_back(event.action, event.pull_id)
         elif event.kind in _RESULTS and event.pull_id in self._issued:
+            self._take_back(event.action, event.pull_id)
             self.told[event.action] += 1
             # The store's clock may have been set back in between.
             seconds = (event.at - self._issued.pop(event.pull_id)).total_seconds()
             self._delays[next(n for n, (end, _) in enumerate(_BOUNDS) if seconds < end)] += 1
+
+    def _take_back(self, action: int, pull_id: str) -> None:
+        """Count a pull that was given up no longer as such, if it was."""
+        if pull_id in self._ended:
+            self._ended.remove(pull_id)
+            self.given_up[action] -= 1
 
     @property
     def delays(self) -> list[Delayed]:

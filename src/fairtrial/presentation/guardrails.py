@@ -29,7 +29,8 @@ TITLE_BESIDE = "Limits of measures against the control"
 
 EVIDENCE = (
     "The evidence that a limit is kept is what a stake of 1 has become in bets that gain nothing "
-    "on average if it is missed. Bets are made on the limits of arms that led."
+    "on average if it is missed. Bets are made on the limits of arms that led. A limit is met if "
+    "this evidence has become large enough, or if the interval of the mean is within the limit."
 )
 
 

@@ -16,7 +16,7 @@ BLINDED = (
 
 
 def recruitment(progress: Progress) -> dict[str, int]:
-    """Return numbers of pulls requested, with results and open, and of results by group.
+    """Return numbers of pulls requested, with results, open and given up, and of results by group.
 
     Examples
     --------
@@ -33,5 +33,6 @@ def recruitment(progress: Progress) -> dict[str, int]:
         "pulls asked for": progress.asked,
         "results": progress.told,
         "open pulls": progress.outstanding,
+        "pulls given up": max(0, progress.asked - progress.told - progress.outstanding),
         **results,
     }

@@ -124,7 +124,7 @@ def _delays(found: Findings) -> Markup | None:
 
 def _returned(found: Findings) -> Markup | None:
     """Return for each action how many pulls have results."""
-    asked, told = found.arrivals.asked, found.arrivals.told
+    asked, told, given_up = found.arrivals.asked, found.arrivals.told, found.arrivals.given_up
     labels = found.study.problem.action_labels
     shown, note = most_pulled(labels, [asked[action] for action in range(len(labels))])
     rows = [
@@ -132,8 +132,9 @@ def _returned(found: Findings) -> Markup | None:
             *(label(name) for name in labels[action].values()),
             count(asked[action]),
             count(told[action]),
-            count(asked[action] - told[action]),
-            percent(told[action] / asked[action], 1),
+            count(asked[action] - told[action] - given_up[action]),
+            count(given_up[action]),
+            _share_returned(told[action], told[action] + given_up[action]),
         )
         for action in shown
         if asked[action]
@@ -141,10 +142,11 @@ def _returned(found: Findings) -> Markup | None:
     if not rows:
         return None
     names = [str(key).capitalize() for key in labels[0]]
-    heads = (*names, "Pulls", "With result", "Without", "Share with result")
+    heads = (*names, "Pulls", "With result", "Open", "Given up", "Share that brought a result")
     said = (
-        "If pulls of some arms bring fewer results than those of others, find out why. If results "
-        f"are missing because of their values, the answer may be wrong. {note}"
+        "Shares leave out open pulls. If pulls of some arms bring fewer results than those of "
+        "others, find out why. If results are missing because of their values, the answer may be "
+        f"wrong. {note}"
     )
     return text_of(
         [
@@ -157,6 +159,11 @@ def _returned(found: Findings) -> Markup | None:
             ),
         ]
     )
+
+
+def _share_returned(told: int, ended: int) -> str:
+    """Return the share of the pulls that are no longer open that brought a result."""
+    return percent(told / ended, 1) if ended else ""
 
 
 def _missing(found: Findings) -> Markup | None:

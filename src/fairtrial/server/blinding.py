@@ -229,7 +229,7 @@ def _used_by_somebody_else(request_id: str | None) -> InvalidArgument:
 
 def _told_by_somebody_else(pull: str | None) -> ConflictingOutcome:
     which = "the pull" if pull is None else f"pull {pull}"
-    conflict = ConflictingOutcome(f"{which} was told before, by somebody else")
+    conflict = ConflictingOutcome(f"{which} was told before, perhaps by somebody else")
     conflict.pull = pull
     return conflict
 

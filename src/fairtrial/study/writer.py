@@ -595,7 +595,8 @@ class Writer:
 
     def _value_seq(self, row: PullRow) -> int:
         if row.value_seq is None:
-            raise UnknownPull(f"pull {row.pull_id} has no outcome to correct: tell it first")
+            known = "tell it first, with all its measures"
+            raise UnknownPull(f"pull {row.pull_id} has no outcome to correct: {known}")
         return row.value_seq
 
     def _amend(self, write: Amend) -> list[Record]:

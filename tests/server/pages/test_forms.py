@@ -169,7 +169,7 @@ def test_a_result_of_somebody_else_is_neither_named_nor_corrected_by_those_who_r
     for typed in ("0.8125", "0.75"):
         answer = clinic.client.post(f"{FORMS}/tell", data=form | {"value": typed})
         assert answer.status_code == 422
-        assert "was told before, by somebody else" in answer.text
+        assert "was told before, perhaps by somebody else" in answer.text
         assert "0.8125" not in answer.text.replace(f'value="{typed}"', "")
     assert f"{FORMS}/amend" not in forms_of(clinic.get(pull).text)
     correction = form | {"value": "0.75", "reason": "typing error"}
@@ -426,7 +426,7 @@ def test_a_form_hides_no_measure_that_somebody_else_has_entered(toxicity_first):
     for guess in ("0.8125", "0.5"):
         refused = clinic.send(pull, f"{FORMS}/tell", outcome_toxicity=guess)
         assert refused.status_code == 422
-        assert "was told before, by somebody else" in refused.text
+        assert "was told before, perhaps by somebody else" in refused.text
     assert "0.8125" in people["chief"].get(pull).text
 
 

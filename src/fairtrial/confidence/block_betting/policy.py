@@ -341,6 +341,13 @@ class BlockPolicy(FixedConfidencePolicy):
         return chance_by_end(missing, until, forecast, is_normal=self._spends_error)
 
     @property
+    def _remaining_at_most(self) -> int | None:
+        """The pulls until the planned end, if there is one."""
+        if self._end is None or self.stopped:
+            return None
+        return max(0, int(self._end - self._blocks.made))
+
+    @property
     def _no_forecast(self) -> str:
         blocks = self._blocks
         waiting, _ = blocks.overtaken()
