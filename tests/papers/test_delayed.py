@@ -21,13 +21,14 @@ from papers import delayed
 from papers.delayed import _public_code as public
 from papers.delayed.cache import Ratio, SimulationCache, most_wrong
 from papers.delayed.figures import write_figures
-from papers.delayed.instances import Curves, Race, batteries, bounded, curves, free
+from papers.delayed.instances import ARMS, Curves, Race, batteries, bounded, curves, free
 from papers.delayed.learning import halve, learning
 from papers.delayed.mistakes import PrintedLIL, ever_left, mistakes, same_share
 from papers.delayed.promises import promises
 from papers.delayed.reference import exact, mean_times
-from papers.delayed.savings import savings
+from papers.delayed.savings import CURVES, savings
 from papers.report import Section, Table
+from tests import effort
 from tests.messages import raises
 from tests.papers.sections import disagreeing, find, rows_of
 
@@ -149,7 +150,17 @@ def test_mean_times_agree_with_the_reference(cache):
     assert all(row["wrong"] == 0 for table in section.tables[:8] for row in table.rows)
 
 
+@pytest.fixture
+def fewer_races(monkeypatch):
+    """Leave out races that take the public code long, unless in a long run."""
+    if not effort.long:
+        fewer = replace(CURVES["figure-1b"], values=(ARMS, ARMS[:2]))
+        monkeypatch.setitem(CURVES, "figure-1b", fewer)
+        monkeypatch.setitem(CURVES, "figure-2b", CURVES["figure-2a"])
+
+
 @pytest.mark.statistical
+@pytest.mark.usefixtures("fewer_races")
 def test_the_lowest_published_ratios_come_from_the_slip_only(cache):
     section = savings(cache)
     rows = {row["the paper says"]: row for row in section.tables[-1].rows}
@@ -213,6 +224,7 @@ def test_on_real_curves_the_race_is_right_and_mislabelled_readings_are_not(cache
     )
 
 
+@pytest.mark.usefixtures("fewer_races")
 def test_the_figures_are_drawn(cache, tmp_path):
     paths = write_figures(cache, tmp_path)
     names = [path.stem for path in paths]
