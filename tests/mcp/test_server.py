@@ -111,22 +111,21 @@ def test_a_study_is_run_with_the_option(storage):
         assert study.verify().ok
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
+def test_an_error_is_a_message_that_a_model_can_read(storage):
+    mistakes = [
         ("recommend", {"study": "other"}, "has no study 'other'"),
         ("ask", {"study": "trial", "n": 101}, "from 1 to 100"),
         ("ask", {"study": "trial", "group": "z"}, "group"),
         ("tell", {"study": "trial", "pull": "x", "value": 1}, "never issued"),
-    ],
-)
-def test_an_error_is_a_message_that_a_model_can_read(storage, tool, arguments, said):
-    async def use(client):
-        return await client.call_tool(tool, arguments)
+    ]
 
-    result = used(storage, use, "--write")
-    assert result.is_error
-    assert said in result.content[0].text
+    async def use(client):
+        return [await client.call_tool(tool, arguments) for tool, arguments, _ in mistakes]
+
+    results = used(storage, use, "--write")
+    assert all(result.is_error for result in results)
+    for result, (_, _, said) in zip(results, mistakes, strict=True):
+        assert said in result.content[0].text
 
 
 def test_looking_is_allowed_and_declaring_a_winner_early_is_not(storage):
