@@ -397,6 +397,7 @@ def test_ledgers_survive_missing_early_late_lost_and_corrected_values(kind, seed
             mirror.tell(serial_of(pull), pull.number, pull.action, reported)
     mirror.compare()
     check_data(policy, history, lost, waiting)
+    check_counts_of_ended(policy, history, lost)
 
 
 def check_data(policy, history, lost, waiting):
@@ -416,6 +417,49 @@ def check_data(policy, history, lost, waiting):
         assert state.sums[place] == pytest.approx(filled.sum(axis=0), abs=1e-9)
         assert state.products[place] == pytest.approx(filled.T @ filled, abs=1e-9)
         assert state.pulls[place] == (there.any(axis=1)).sum()
+
+
+def check_counts_of_ended(policy, history, lost):
+    """Known and missing values are those of all pulls that have ended, and of no open one."""
+    nothing = np.full(2, math.nan)
+    ended = [(pull.action, values) for pull, values in history]
+    for pull, _ in lost:
+        reported = policy.reported(pull)
+        ended.append((pull.action, nothing if reported is None else reported))
+    counts = np.zeros((2, policy.problem.n_actions, 2))
+    for action, values in ended:
+        counts[0, action] += ~np.isnan(values)
+        counts[1, action] += np.isnan(values)
+    found = [(one.values, one.missing) for one in policy.progress().measures]
+    assert found == list(map(tuple, counts.reshape(2, -1).T.tolist()))
+
+
+def test_what_is_missing_is_counted_at_the_end_of_a_pull_whether_or_not_its_block_is_settled():
+    problem = Problem(["a", "b"], 1, measures=MEASURES, objective="effect")
+    policy = BlockBetting(problem, seed=0)
+
+    def totals():
+        """Return known and missing values of effect, and of harm."""
+        parts = policy.progress().measures
+        return [
+            (sum(one.values for one in own), sum(one.missing for one in own))
+            for own in (parts[::2], parts[1::2])
+        ]
+
+    first, second, third = policy.ask(3)
+    policy.report(first, {"harm": 0.0})
+    assert totals() == [(0, 0), (0, 0)]
+    policy.fail(first, "moved away")
+    policy.fail(second, "died")
+    assert totals() == [(0, 2), (1, 1)]
+    policy.report(second, {"harm": 1.0})
+    assert totals() == [(0, 2), (2, 0)]
+    policy.tell(third, {"effect": None, "harm": 0.0})
+    assert totals() == [(0, 3), (3, 0)]
+    policy.amend(third, {"effect": None, "harm": 0.0}, {"effect": 1.0, "harm": None})
+    policy.tell(first, {"effect": 0.5})
+    assert totals() == [(2, 1), (2, 1)]
+    assert policy._blocks.state.blocks.first[0] == 0
 
 
 def test_a_pull_counts_for_its_block_once_all_that_bets_use_is_known():

@@ -143,7 +143,9 @@ class ValueLimit(_Part):
 
 @dataclass(frozen=True, slots=True)
 class MeasureValues(_Part):
-    """How many values of a measure of an action are known.
+    """How many values of a measure of an action are known, of pulls that have ended.
+
+    A pull has ended once it was told or given up. What is still open is neither known nor missing.
 
     Parameters
     ----------
@@ -152,7 +154,7 @@ class MeasureValues(_Part):
     values : int
         Number of known values.
     missing : int
-        Number of values that will never be known, in settled blocks.
+        Number of values that will never be known.
     mean : float or None
         The mean, as in `Progress.actions`.
 

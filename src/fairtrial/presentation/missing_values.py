@@ -31,7 +31,7 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class MissingValues:
-    """Numbers of known and missing values, by arm, group and measure.
+    """Numbers of known and missing values of pulls that have ended, by arm, group and measure.
 
     Parameters
     ----------
@@ -88,10 +88,9 @@ def summary_of_missing(progress: Progress) -> str:
         for measure, (known, missing) in totals.items()
         if missing
     ]
-    some_are_lost = progress.losses is not None and progress.losses.share > 0.0
-    if not totals or lacking or some_are_lost:
-        return f"Will never be known: {'; '.join(lacking)}." if lacking else ""
-    return "No value of a measure is missing in the blocks that are settled."
+    if lacking:
+        return f"Will never be known: {'; '.join(lacking)}."
+    return "No value of a measure is missing in the pulls that have ended." if totals else ""
 
 
 def counting_of_missing(progress: Progress) -> str:

@@ -673,8 +673,17 @@ class BlockBetting(BlockPolicy):
             known = self._measured, self._settled_measures(self._measured), self.problem, self.delta
             holds = not self._why_approximate
             parts["measure_limits"] = limits_of_measures(*known, self._threshold, holds=holds)
-            parts["measures"] = values_of_measures(*known)
+            parts["measures"] = values_of_measures(*known, self._early_values)
         return parts
+
+    @property
+    def _early_values(self) -> Floats:
+        """Number of values of open pulls that were reported early, shape (cells, M)."""
+        counts = np.zeros((self.problem.n_actions, len(self.problem.measures)))
+        for number, (action, _) in self._outstanding.items():
+            if number in self._values_so_far:
+                counts[action] += ~np.isnan(self._values_so_far[number])
+        return counts
 
     @property
     def _lost_counts_as(self) -> str:

@@ -230,7 +230,11 @@ class MeasuredBlocks(CellBlocks):
         The statement that each of the records `spreads` tests.
     outcomes : int
         Number of measures that an outcome has; bets can use others besides.
+    never_known : array of shape (cells, M)
+        Values that will never be known, of pulls that have ended: told, or given up.
     """
+
+    more_fields: ClassVar[tuple[str, ...]] = (*CellBlocks.more_fields, "never_known")
 
     kernels: ClassVar[_Kernels] = blocks
     verdict = ("answer",)
@@ -256,6 +260,7 @@ class MeasuredBlocks(CellBlocks):
         self._question = self._asked(problem)
         self._units = units_of(problem, self._question.objective)
         self.outcomes = len(problem.measures)
+        self.never_known = np.zeros((problem.n_actions, self.outcomes))
         model = self._model()
         constants, _ = CONSTANTS.pack(Constants(model, rules))
         arms, groups = problem.shape
@@ -298,6 +303,7 @@ class MeasuredBlocks(CellBlocks):
     def learn(self, pull: Pull, value: Floats, *, was_lost: bool) -> None:
         """Record all values of a pull, including those that were reported before."""
         told = self._inward(self._reported(pull.number)), self._inward(value)
+        self._count_never_known(pull, value, self._reported(pull.number), has_ended=was_lost)
         is_paid = not was_lost and self.is_paid(pull) and pull.number not in self._overdue
         super().learn(pull, told, was_lost=was_lost)
         if is_paid:
@@ -307,6 +313,8 @@ class MeasuredBlocks(CellBlocks):
         """Record new values of a pull that come before the others."""
         known = self._inward(self._reported(pull.number))
         told = known, np.where(np.isnan(known), self._inward(values), known)
+        if was_lost:
+            self._count_never_known(pull, told[1], known, has_ended=True)
         tag = -1 if pull.number == UNSOLICITED or pull.number in self.late else pull.tag
         arguments = pull.action, tag, told, pull.number
         before = self._first.item()
@@ -324,6 +332,7 @@ class MeasuredBlocks(CellBlocks):
 
     def lose(self, pull: Pull, *details: Any, stopped: bool) -> None:
         """Record that a pull will have no values except those that were reported."""
+        self._count_never_known(pull, self._reported(pull.number), None, has_ended=False)
         if self.is_paid(pull) and pull.number not in self._overdue:
             # The pull counted for its bets, which the stop does not change.
             self.lost += 1
@@ -331,6 +340,21 @@ class MeasuredBlocks(CellBlocks):
             self._complete_paid(pull, known, known, is_final=True)
         else:
             super().lose(pull, *details, stopped=stopped)
+
+    def _count_never_known(
+        self, pull: Pull, now: Floats | None, before: Floats | None, *, has_ended: bool
+    ) -> None:
+        """Count what a pull lacks as it ends, or take back what it lacked if it `has_ended`."""
+        counts = self.never_known[pull.action]
+        counts += self._lacking(now)
+        if has_ended:
+            counts -= self._lacking(before)
+
+    def _lacking(self, values: Floats | None) -> Floats:
+        """Return 1 for each measure without a value, and 0 for each other one."""
+        if values is None:
+            return np.ones(self.outcomes)
+        return np.isnan(values[: self.outcomes]).astype(np.float64)
 
     def _complete_paid(self, pull: Pull, before: Floats, now: Floats, *, is_final: bool) -> None:
         """Add to a settled block what comes after its bets on a pull were paid."""
@@ -359,6 +383,7 @@ class MeasuredBlocks(CellBlocks):
 
     def amend(self, pull: Pull, old: Floats, new: Floats) -> None:
         """Correct the values of a pull, and all bets on them."""
+        self._count_never_known(pull, new, old, has_ended=True)
         super().amend(pull, self._inward(old), self._inward(new))
 
     def run(self, environment: Any, batch: float, generator: np.random.Generator, most: int) -> int:

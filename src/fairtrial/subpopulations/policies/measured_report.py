@@ -248,13 +248,21 @@ def _limits_of_arms(problem: Problem) -> Iterator[tuple[int, int, LimitRow]]:
 
 
 def values_of_measures(
-    blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float
+    blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float, of_open: Floats
 ) -> tuple[MeasureValues, ...]:
     """Return for every measure of a cell the numbers of known and missing values, and the mean.
 
-    Missing values are those in settled blocks that will never be known.
+    Both numbers are those of pulls that have ended, so that their sum is the number of these.
+
+    Parameters
+    ----------
+    blocks, settled, problem, delta
+        As in `limits_of_measures`.
+    of_open : array of shape (cells, M)
+        Number of values of open pulls that were told early.
     """
-    values, missing = blocks.values, blocks.missing
+    values = blocks.values - of_open.reshape(blocks.values.shape)
+    missing = blocks.never_known.reshape(values.shape)
     means = _means(blocks, settled, problem, delta)
     return tuple(
         MeasureValues(

@@ -194,7 +194,10 @@ class RecordedPredictions(MeasuredBlocks):
         The evidence that predictions depend on the arm.
     """
 
-    more_fields: ClassVar[tuple[str, ...]] = ("predictions", "test.logs", "test.open_blocks")
+    more_fields: ClassVar[tuple[str, ...]] = (
+        *MeasuredBlocks.more_fields,
+        *("predictions", "test.logs", "test.open_blocks"),
+    )
 
     runs_compiled: ClassVar[bool] = False
 
@@ -220,6 +223,7 @@ class RecordedPredictions(MeasuredBlocks):
         self._values_so_far_of = reported
         super().__init__(measured, rules, randomize, key, points, self._known_of)
         self.outcomes = len(names)
+        self.never_known = self.never_known[:, : self.outcomes].copy()
 
     def of_pull(self, pull: Pull, outcome: Any) -> Floats:
         """Return what bets use of a pull: its values, and what its predictions add."""
