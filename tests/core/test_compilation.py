@@ -343,3 +343,25 @@ def test_python_seldom_looks_for_unused_objects_while_it_compiles(monkeypatch):
         assert kernel(lambda x: x + 1)(1) == 2
     assert seen == [collecting_rarely.thresholds]
     assert gc.get_threshold() == before
+
+
+def test_a_process_waits_only_for_those_that_keep_code_in_the_same_folder(monkeypatch, tmp_path):
+    locks = []
+
+    @contextlib.contextmanager
+    def alone(name):
+        locks.append(name)
+        yield
+
+    monkeypatch.setattr(machine_code, "alone", alone)
+    for folder in (tmp_path / "a", tmp_path / "b", tmp_path / "a"):
+        monkeypatch.setattr(config, "CACHE_DIR", str(folder))
+        with compiled():
+            machine_code.compile_for(one, ())
+    assert locks[0] != locks[1]
+    assert locks[0] == locks[2]
+
+
+@kernel
+def one():
+    return 1

@@ -194,8 +194,8 @@ def _announce() -> None:
 
 
 def _find_alone(kernel: Kernel, find: Callable[[], Any]) -> Any:
-    """Load or compile a kernel while no other process compiles the same one."""
-    with alone(f"{kernel.__module__}.{kernel.__qualname__}"):
+    """Load or compile a kernel while no other process compiles it for the same folder."""
+    with alone(f"{kernel.__module__}.{kernel.__qualname__} {_config.CACHE_DIR}"):
         return find()
 
 
