@@ -596,7 +596,7 @@ def test_pulls_that_nobody_arrives_for_count_as_their_worst():
     assert policy._blocks.state.blocks.first[0] > closed
     number = len(policy._blocks.never_issued)
     assert f"{number} planned pulls count as their worst because nobody has made them" in (
-        policy.remarks()
+        policy.remarks_on_arms()
     )
     assert UNEQUAL_LOSSES not in policy.warnings()
     restored = one_measure(delta=1e-9, seed=1)

@@ -53,6 +53,22 @@ def test_pulls_are_issued_to_whoever_asks(service):
     assert pulls[0]["lease_until"].endswith("+00:00")
 
 
+def test_an_empty_answer_near_a_planned_end_says_why_to_whoever_asked(serve):
+    store = MemoryStore()
+    problem = subpopulations.Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
+    policy = subpopulations.BlockBetting(problem, max_pulls=60, planned_end=True)
+    study = Study.create(problem, policy, storage=store, name="trial", seed=7)
+    service = serve(store)
+    told = study.ask(60)
+    assert len(told) == 60
+    answer = service.run.post(f"{URL}/asks", {"n": 1}).json()
+    why = "all pulls until the planned end have been handed out; 60 results are still open"
+    assert answer == {"pulls": [], "stopped": False, "reason": why}
+    for pull in told:
+        study.tell(pull, 0.5)
+    assert service.run.post(f"{URL}/asks", {"n": 1}).json() == {"pulls": [], "stopped": True}
+
+
 def test_an_outcome_is_told_once_and_has_an_actor(service):
     [pull] = service.run.ask()
     first = service.run.post(pull_url(pull, "tell"), {"value": 0.5})

@@ -458,7 +458,8 @@ class RemoteStudy(BaseStudy):
             return Written([], [], [], lease=lease_of(answer))
         events = answer.get("events", [answer] if "seq" in answer else [])
         pulls = list(map(self._pull, answer.get("pulls", ())))
-        return Written(list(map(event_of, events)), pulls, [], bool(answer.get("stopped")))
+        stopped, reason = bool(answer.get("stopped")), answer.get("reason", "")
+        return Written(list(map(event_of, events)), pulls, [], stopped, reason=reason)
 
     def _post(self, write: Write) -> Any:
         path, body = write.path.format(pull=getattr(write, "pull", "")), write.to_json()

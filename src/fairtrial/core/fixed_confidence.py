@@ -287,7 +287,10 @@ class FixedConfidencePolicy(Policy):
         if label is None:
             said.append(f"{self._answers.no_arm} so far")
         if status == "running":
-            said.append("there is not enough evidence to decide yet")
+            said += [
+                "there is not enough evidence to decide yet",
+                *filter(None, [self.why_no_pull()]),
+            ]
         return "; ".join(said)
 
     def progress(self) -> Progress:

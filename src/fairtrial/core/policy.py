@@ -239,6 +239,22 @@ class Policy(ShownInNotebooks, Resumable, ABC):
         """
         return ()
 
+    def remarks_on_arms(self) -> tuple[str, ...]:
+        """Return further remarks, which depend on arms: only readers of the full view get them.
+
+        By default there is nothing to say. A blinded view shows nothing in their place, because
+        even that would tell that something happened to an arm.
+        """
+        return ()
+
+    def why_no_pull(self, **context: Any) -> str:
+        """Return why a request with this context gets no pull, in words that tell nothing of arms.
+
+        By default, and whenever there is no special reason, the answer is empty: the next result
+        may change it. It is asked only after `ask` gave nothing although the policy runs.
+        """
+        return ""
+
     @property
     def guarantee(self) -> Guarantee:
         """What the policy promises, and under which assumptions."""
@@ -347,7 +363,9 @@ class Policy(ShownInNotebooks, Resumable, ABC):
                 raise ExperimentFinished(
                     f"{type(self).__name__} has stopped and issues no more pulls"
                 )
-            raise NothingToAsk("no pull can be issued before the next result")
+            raise NothingToAsk(
+                self.why_no_pull(**context) or "no pull can be issued before the next result"
+            )
         return single
 
     def _issue(self, context: dict[str, Any]) -> Pull | None:

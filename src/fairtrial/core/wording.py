@@ -21,6 +21,7 @@ __all__ = [
     "or_within",
     "plural",
     "rewards_in_words",
+    "said_of_never_made",
     "said_of_open_pulls",
     "said_of_rows",
     "said_of_standstill",
@@ -77,15 +78,8 @@ def said_of_standstill(waiting: int, lacking: Mapping[str, int]) -> tuple[str, .
     return (f"{said}: tell them, or fail those that will not come",)
 
 
-def said_of_open_pulls(number: int, never_issued: int = 0) -> tuple[str, ...]:
-    """Return what a reader must know about pulls without a result that count as their worst.
-
-    Parameters
-    ----------
-    number : int
-        Open pulls whose results may still come.
-    never_issued : int
-        Planned pulls that nobody came for, or whose arm was closed, and failed ones to make again.
+def said_of_open_pulls(number: int) -> tuple[str, ...]:
+    """Return what a reader must know about open pulls that count as their worst.
 
     Examples
     --------
@@ -93,21 +87,46 @@ def said_of_open_pulls(number: int, never_issued: int = 0) -> tuple[str, ...]:
     ()
     >>> print(*said_of_open_pulls(1))
     1 open pull counts as its worst until its result comes
-    >>> print(*said_of_open_pulls(3, never_issued=2), sep=chr(10))
+    >>> print(*said_of_open_pulls(3))
     3 open pulls count as their worst until their results come
+    """
+    if not number:
+        return ()
+    known = "counts as its worst until its result comes"
+    if number > 1:
+        known = "count as their worst until their results come"
+    return (f"{plural(number, 'open pull')} {known}",)
+
+
+def said_of_never_made(number: int, closed: Mapping[str, int] | None = None) -> tuple[str, ...]:
+    """Return what a reader must know about planned pulls that count as their worst.
+
+    Parameters
+    ----------
+    number : int
+        Planned pulls that nobody came for, and failed ones to make again.
+    closed : mapping of str to int, optional
+        Planned pulls of each closed arm.
+
+    Examples
+    --------
+    >>> said_of_never_made(0)
+    ()
+    >>> print(*said_of_never_made(2, {"D": 1}), sep=chr(10))
     2 planned pulls count as their worst because nobody has made them
+    1 planned pull of the closed arm D is not made, and counts as its worst
     """
     found = []
     if number:
-        known = "counts as its worst until its result comes"
-        if number > 1:
-            known = "count as their worst until their results come"
-        found.append(f"{plural(number, 'open pull')} {known}")
-    if never_issued:
         known = "counts as its worst because nobody has made it"
-        if never_issued > 1:
+        if number > 1:
             known = "count as their worst because nobody has made them"
-        found.append(f"{plural(never_issued, 'planned pull')} {known}")
+        found.append(f"{plural(number, 'planned pull')} {known}")
+    for arm, own in (closed or {}).items():
+        known = "is not made, and counts as its worst"
+        if own > 1:
+            known = "are not made, and count as their worst"
+        found.append(f"{plural(own, 'planned pull')} of the closed arm {arm} {known}")
     return tuple(found)
 
 

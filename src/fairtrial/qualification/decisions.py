@@ -141,7 +141,8 @@ class LogPlayer:
         found = self.policy.recommend()
         answer = [found.status, found.arm, found.leader, found.candidates]
         label = None if found.guarantee is None else found.guarantee.label
-        said = len(self.policy.warnings()) + len(self.policy.remarks())
+        remarks = len(self.policy.remarks()) + len(self.policy.remarks_on_arms())
+        said = len(self.policy.warnings()) + remarks
         return json.dumps([*answer, label, said])
 
 

@@ -255,10 +255,14 @@ class PullsAnswer(BaseModel):
 
 
 class AsksAnswer(BaseModel):
-    """The issued pulls; empty if none can be issued now."""
+    """The issued pulls; empty if none can be issued now.
+
+    `reason` then says why, if more than the next result is needed.
+    """
 
     pulls: list[PullAnswer]
     stopped: bool
+    reason: str | None = None
 
 
 class EventAnswer(BaseModel):

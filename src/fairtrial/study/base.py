@@ -195,7 +195,8 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
         study = f"{also}study {self.name!r}"
         if done.stopped:
             raise ExperimentFinished(f"{study} has stopped and issues no more pulls")
-        raise NothingToAsk(f"{study} has no pull to give before the next result")
+        why = f": {done.reason}" if done.reason else " before the next result"
+        raise NothingToAsk(f"{study} has no pull to give{why}")
 
     @abstractmethod
     def pull_of(self, participant: str | None = None, *, unit: str | None = None) -> StudyPull:

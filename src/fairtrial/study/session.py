@@ -275,7 +275,8 @@ class Session:
         pulls = self.pulls_of(writer.issued)
         stopped = not pulls and writer.stopped
         events = list(map(Event.of, records))
-        return Written(events, pulls, writer.corrections, stopped, writer.lease)
+        reason = "" if pulls or not isinstance(write, Ask) else writer.why_no_pull(write)
+        return Written(events, pulls, writer.corrections, stopped, writer.lease, reason)
 
     def unit_key(self, unit: str) -> str:
         """Return the key under which the pull of a unit is found; the unit itself is not kept.

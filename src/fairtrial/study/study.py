@@ -515,6 +515,8 @@ class Study(BaseStudy):
         with self._session.at_head() as (row, policy):
             found += [BLINDED if blinded else warning for warning in policy.warnings()]
             found += policy.remarks()
+            if not blinded:
+                found += policy.remarks_on_arms()
         # After the lock is released, so that others can write while a long log is read.
         doubts = self._doubts(row, policy)
         sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in doubts]

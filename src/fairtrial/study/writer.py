@@ -189,6 +189,12 @@ class Writer:
         """Whether the study has stopped."""
         return self._replica.stopped
 
+    def why_no_pull(self, write: Ask) -> str:
+        """Return why a running study has no pull for a request; empty without a special reason."""
+        if self.stopped or write.n == 0:
+            return ""
+        return self._replica.policy.why_no_pull(**write.context)
+
     # ------------------------------------------------------------------- the clock
 
     def pass_time(self) -> bool:

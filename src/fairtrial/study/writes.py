@@ -65,7 +65,8 @@ _SENT_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 class Written(NamedTuple):
     """What a write has done: its events, pulls and corrections, and the lease that it extended.
 
-    `stopped` says, if no pulls were issued, whether the study has stopped.
+    `stopped` says, if no pulls were issued, whether the study has stopped, and `reason` why a
+    running study gives none, if there is a special reason.
     """
 
     events: list[Event]
@@ -73,6 +74,7 @@ class Written(NamedTuple):
     corrections: list[Correction]
     stopped: bool = False
     lease: Lease | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

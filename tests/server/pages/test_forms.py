@@ -56,6 +56,18 @@ def test_several_pulls_are_asked_for_the_group_that_is_there(people, storage):
         assert (event.lease_until - event.at).total_seconds() == pytest.approx(7200, abs=1)
 
 
+def test_a_page_says_why_there_is_no_pull_near_a_planned_end():
+    store = MemoryStore()
+    problem = Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
+    policy = BlockBetting(problem, max_pulls=60, planned_end=True)
+    study = Study.create(problem, policy, storage=store, name="wards", seed=5)
+    study.ask(60)
+    with visited(store) as people:
+        answer = people["clinic"].send(PULLS, f"{FORMS}/ask")
+        page = people["clinic"].get(answer.headers["location"]).text
+    assert "all pulls until the planned end have been handed out; 60 results are still open" in page
+
+
 @contextmanager
 def with_predictions(**stated):
     """Yield a study whose units have predictions, and somebody who asks for its pulls."""

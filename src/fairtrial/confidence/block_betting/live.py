@@ -637,8 +637,13 @@ class LiveBlocks:
         return bool(self.state.bets.stakes.shape[-1])
 
     def said_of_open_pulls(self) -> tuple[str, ...]:
-        """Return in words how many pulls without a result count as their worst, if any do."""
-        return said_of_open_pulls(len(self._overdue), len(self.never_issued))
+        """Return in words how many open pulls count as their worst, if any do."""
+        return said_of_open_pulls(len(self._overdue))
+
+    @property
+    def open_as_worst(self) -> tuple[int, ...]:
+        """The numbers of the open pulls that count as their worst."""
+        return tuple(sorted(self._overdue))
 
     def close_oldest(self, open_pulls: Iterable[tuple[int, int, int]]) -> bool:
         """Count the open pulls of the oldest block as their worst; return whether this closed it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, ClassVar
@@ -30,7 +31,7 @@ from fairtrial.core.progress_parts import AnswerStatus
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
 from fairtrial.core.validation import check_choice, check_flag
-from fairtrial.core.wording import MANY_WAIT, listed, plural, said_of_standstill
+from fairtrial.core.wording import MANY_WAIT, listed, plural, said_of_never_made, said_of_standstill
 from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["BlockPolicy", "answers_with_wealth"]
@@ -262,8 +263,35 @@ class BlockPolicy(FixedConfidencePolicy):
         return (*found, UNEQUAL_LOSSES) if self._loses_unequally else found
 
     def remarks(self) -> tuple[str, ...]:
-        """Return how many pulls without a result count as their worst."""
+        """Return how many open pulls count as their worst."""
         return self._blocks.said_of_open_pulls()
+
+    def remarks_on_arms(self) -> tuple[str, ...]:
+        """Return how many planned pulls count as their worst because they were never asked for."""
+        of_closed = self._never_made_of_closed()
+        return said_of_never_made(len(self._blocks.never_issued) - of_closed.total(), of_closed)
+
+    def _never_made_of_closed(self) -> Counter[str]:
+        """Return the number of planned pulls of each closed arm that are not made."""
+        closed = self.closed_arms
+        if not closed:
+            return Counter()
+        arms = [self.problem.labels(action)["arm"] for action, _ in self._blocks.never_issued]
+        return Counter(str(arm) for arm in arms if arm in closed)
+
+    def why_no_pull(self, **context: Any) -> str:
+        """Return what is missing near the planned end; empty if none is planned."""
+        if self._end is None or self.stopped:
+            return ""
+        if not self._is_all_issued(slice(None)):
+            return self._for_whom_the_rest_is()
+        open_ = plural(self.n_outstanding, "result")
+        verb = "is" if self.n_outstanding == 1 else "are"
+        return f"all pulls until the planned end have been handed out; {open_} {verb} still open"
+
+    def _for_whom_the_rest_is(self) -> str:
+        """Return in words which requests get the pulls that are left; empty if all do."""
+        return ""
 
     def _with_losses(self, stated: Guarantee, assumption: str, one: str = "result") -> Guarantee:
         """Add to a guarantee what it assumes about losses that may be repeated."""
@@ -493,7 +521,9 @@ class BlockPolicy(FixedConfidencePolicy):
     @property
     def _ending(self) -> str:
         if self._cuts is None:
-            return super()._ending
+            not_made = self._never_made_of_closed().items()
+            said = [said_of_never_made(0, {arm: own})[0] for arm, own in not_made]
+            return "; ".join([super()._ending, *said])
         return f"all {len(self._cuts.actions):,} units of the experiment are used"
 
     def _left(self, evidence: float | None, threshold: float | None) -> float | None:

@@ -318,7 +318,7 @@ def _done(study: Study, viewer: Caller, said: str | None) -> str:
     if said is None:
         return ""
     if said == "none":
-        return "The study has stopped, or has no pull to give before the next result."
+        return _why_no_pull(study)
     kind, _, rest = said.partition("-")
     if kind == "ask" and rest.isascii() and rest.isdigit() and len(rest) < 6:
         # A single pull is shown on its own page.
@@ -331,3 +331,13 @@ def _done(study: Study, viewer: Caller, said: str | None) -> str:
         if event.seq == int(rest) and event.kind in _DONE:
             return f"{_DONE[event.kind]}, as event {count(event.seq)}."
     return ""
+
+
+def _why_no_pull(study: Study) -> str:
+    with study.session.at_head() as (_, policy):
+        why = policy.why_no_pull()
+    if study.stopped:
+        return "The study has stopped and gives no more pulls."
+    if why:
+        return f"There is no pull to give: {why}."
+    return "The study has no pull to give before the next result."

@@ -244,7 +244,8 @@ class _Call:
         if verb.answer is AsksAnswer:
             rows = [row_of(study, issued.id) for issued in done.pulls]
             pulls = [document_for(self.viewer, study, row) for row in rows]
-            return {"pulls": pulls, "stopped": study.stopped}
+            why = {"reason": done.reason} if done.reason else {}
+            return {"pulls": pulls, "stopped": study.stopped, **why}
         if done.lease is not None:
             return {
                 **lease_document(done.lease),

@@ -434,6 +434,17 @@ class BlockBetting(BlockPolicy):
             raise InvalidArgument("group", "must not be given: all pulls are assigned", group)
         return self._next_assigned(self._cuts)
 
+    def _for_whom_the_rest_is(self) -> str:
+        names = [
+            name
+            for column, name in enumerate(self.problem.groups)
+            if not self._is_all_issued(self._actions_of(column))
+        ]
+        if len(names) == len(self.problem.groups):
+            return ""
+        which = "group" if len(names) == 1 else "the groups"
+        return f"the rest of the last block is for {which} {listed(names)}"
+
     def _actions_of(self, column: int) -> slice:
         """Return the actions of a group, or all if it is negative."""
         return slice(None) if column < 0 else slice(column, None, len(self.problem.groups))

@@ -1,0 +1,83 @@
+"""Why a request gets no pull near a planned end: what is asked for, told and shown."""
+
+import pytest
+
+from fairtrial.errors import NothingToAsk
+from fairtrial.study import Study
+from fairtrial.subpopulations import BlockBetting, Problem
+from tests.messages import raises
+
+PROBLEM = Problem(["A", "B", "C"], {"mild": 0.6, "severe": 0.4}, reward_range=(0, 1), floors=None)
+END = 120
+
+
+@pytest.fixture
+def study(store):
+    policy = BlockBetting(PROBLEM, delta=1e-9, max_pulls=END, planned_end=True)
+    return Study.create(PROBLEM, policy, storage=store, name="trial", seed=7, secret="s")
+
+
+def fill(study, group, most=END):
+    """Ask for a group until there is no pull for it; tell all results but the last one."""
+    pulls = []
+    while len(pulls) < most and (found := study.ask(1, group=group)):
+        if pulls:
+            study.tell(pulls[-1], 0.5)
+        pulls += found
+    return pulls
+
+
+def near_the_end(study):
+    """Ask until the last block has pulls of only one group left."""
+    while study.policy.asked < END - 12:
+        pull = study.ask()
+        study.tell(pull, 0.5)
+    return fill(study, "mild")
+
+
+def test_a_request_of_another_group_is_told_for_whom_the_last_block_is(study):
+    near_the_end(study)
+    with raises(NothingToAsk):
+        study.ask(group="mild")
+    assert study.ask(group="severe").group == "severe"
+    assert "the rest of the last block is for group severe" in study.recommend().reason
+
+
+def test_a_request_after_the_last_pull_is_told_how_many_results_are_open(study):
+    near_the_end(study)
+    fill(study, "severe")
+    assert not study.stopped
+    why = f"all pulls until the planned end have been handed out; {study.progress().outstanding} "
+    with raises(NothingToAsk):
+        study.ask(group="severe")
+    # Whoever looks at the answer meanwhile reads why the study gives nothing.
+    assert why in study.recommend().reason
+
+
+def test_a_study_with_pulls_to_give_or_without_a_planned_end_has_no_special_reason(study):
+    assert study.policy.why_no_pull(group="mild") == ""
+    assert BlockBetting(PROBLEM, max_pulls=END).why_no_pull() == ""
+
+
+def test_pulls_of_a_closed_arm_that_are_not_made_are_named_until_the_end_and_in_the_answer(study):
+    study.ask(5)
+    study.close_arm("C", "harm")
+    number = len(study.policy._blocks.never_issued)
+    assert number > 1
+    said = f"{number} planned pulls of the closed arm C are not made, and count as their worst"
+    assert said in study.health()["warnings"]
+    while pulls := study.ask(10):
+        study.tell_many((pull, 0.5) for pull in pulls)
+    for pull in study.outstanding():
+        study.tell(pull, 0.5)
+    assert study.stopped
+    assert study.progress().told + number == END
+    assert said in study.recommend().reason
+
+
+def test_a_blinded_view_shows_nothing_of_the_pulls_that_a_closing_ended(study):
+    study.ask(5)
+    before = study.health(blinded=True)["warnings"]
+    study.close_arm("C", "harm")
+    assert study.health()["warnings"] != before
+    assert study.health(blinded=True)["warnings"] == before
