@@ -515,3 +515,31 @@ def test_a_masked_study_is_supplied_sealed_and_unmasked(folder, invoke, document
     for broken in ("nowhere", "kits.csv"):
         refused = document("study", "unmask", path, broken, "--reason", "x", "--actor", "me")[1]
         assert refused.exit_code == (ExitCode.FAILURE if broken == "nowhere" else ExitCode.USAGE)
+
+
+def test_whoever_acts_on_a_file_is_recorded_and_shown(created, pulls, invoke, document):
+    first, second = (pull["pull_id"] for pull in pulls[:2])
+    acts = [
+        ("tell", ["tell", created, first, "0.5"]),
+        ("amend", ["amend", created, first, "0.6", "--reason", "typing error"]),
+        ("fail", ["fail", created, second, "--reason", "spilt"]),
+        ("fail", ["fail", created, "--open", "--yes", "--reason", "fire"]),
+        ("close", ["close", created, "--arm", "a", "--reason", "harm"]),
+        ("stop", ["stop", created, "--reason", "fire"]),
+    ]
+    for kind, arguments in acts:
+        done = invoke("study", *arguments, "--actor", "Dr Who")
+        assert done.exit_code == ExitCode.OK, done.output
+        [event] = document("study", "history", created, "--last", 1)[0]["events"]
+        assert (event["kind"], event["actor"]) == (kind, "Dr Who")
+    assert "Dr Who" in invoke("study", "history", created, "--last", 1).output
+
+
+def test_whoever_fills_in_a_table_is_recorded(created, invoke, document):
+    invoke("study", "ask", created, "-n", 2, "--csv", "plate.csv")
+    fill("plate.csv", lambda _: "0.5")
+    invoke("study", "tell", created, "plate.csv", "--actor", "lab")
+    fill("plate.csv", lambda _: "0.25")
+    invoke("study", "amend", created, "plate.csv", "--reason", "unit", "--actor", "lead")
+    events = document("study", "history", created, "--last", 4)[0]["events"]
+    assert [event["actor"] for event in events] == ["lab", "lab", "lead", "lead"]

@@ -250,3 +250,18 @@ def test_what_a_guarantee_allows_for_equal_arms_is_said_where_one_is_to_be_named
         found = evaluated(delayed.InformationRacing(problem), default_scenarios(environment))
         text = text_of(report.write_characteristics(found, tmp_path / "plan.html"))
         assert ("of 3 equal arms each is excluded" in text) is is_said
+
+
+@pytest.mark.parametrize("planned_end", [True, False])
+def test_the_design_says_when_the_study_ends_and_how_losses_count(tmp_path, planned_end):
+    problem = subpopulations.Problem(["old", "new"], 1, floors=None, reward_range=(0, 1))
+    assumed = subpopulations.BernoulliEnvironment(problem, [[0.2], [0.8]])
+    policy = subpopulations.BlockBetting(
+        problem, delta=0.2, max_pulls=200 if planned_end else None, planned_end=planned_end
+    )
+    found = operating_characteristics(policy, default_scenarios(assumed)[:1], 200, 5)
+    text = text_of(report.write_characteristics(found, tmp_path / "plan.html"))
+    assert ("Planned end after 200 pulls" in text) == planned_end
+    assert ("The end is planned" in text) == planned_end
+    assert ("Most pulls 200" in text) == (not planned_end)
+    assert "A pull without a result counts as the worst value" in text

@@ -750,3 +750,38 @@ def test_how_long_results_take_is_said_and_shown(report):
 def test_a_newcomer_finds_the_words_of_the_page_explained(report):
     (words,) = report().of_class("glossary")
     assert {"Arm", "Pull", "Evidence", "Leads"} <= {one.text for one in words.all("dt")}
+
+
+def test_corrections_closures_and_accesses_are_listed_with_who_and_why(report):
+    problem = subpopulations.Problem(["A", "B", "C"], ["x"], reward_range=(0, 1))
+    policy = subpopulations.BlockBetting(problem)
+    rules = {"masked": True, "kits": "K####"}
+    given = {"storage": "memory://", "name": "trial", "seed": 7}
+    with Study.create(problem, policy, **given, **rules) as study:
+        study.supply(9, actor="pharmacy")
+        first, second = study.ask(2)
+        study.tell(first, 0.25)
+        assert "accesses to the codes" not in report(study).text
+        study.amend(first, 0.5, "typing error", actor="Dr No")
+        sealed = study.seal_names({"A": "placebo", "B": "10 mg", "C": "20 mg"}, actor="pharmacy")
+        study.unmask(sealed, "overdose", pull=second, actor="Dr Who")
+        study.close_arm("C", "harm", actor="board")
+        _, *rows = table_named(report(study), "What people did")
+    assert [row[1:] for row in rows] == [
+        ["Dr No", "pull 0: corrected from 0.25 to 0.5", "typing error"],
+        ["pharmacy", "unmasking list made", ""],
+        ["Dr Who", "code of pull 1 opened", "overdose"],
+        ["board", "arm C closed", "harm"],
+    ]
+
+
+def test_a_blinded_report_lists_no_closure(tmp_path):
+    problem = subpopulations.Problem(["A", "B", "C"], ["x"], reward_range=(0, 1))
+    policy = subpopulations.BlockBetting(problem)
+    with Study.create(problem, policy, storage="memory://", name="trial", seed=7) as study:
+        study.ask(2)
+        study.close_arm("C", "harm", actor="board")
+        page = write_report(study, tmp_path / "report.html", blinded=True)
+    text = parse(page.read_text(encoding="utf-8")).text
+    assert "harm" not in text
+    assert "closed" not in text

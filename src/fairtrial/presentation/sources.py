@@ -115,6 +115,10 @@ class EventLike(Protocol):
         """The action of its pull, if it concerns one."""
 
     @property
+    def number(self) -> int | None:
+        """The number of its pull, if it concerns one."""
+
+    @property
     def pull_id(self) -> str | None:
         """The id of its pull, if it concerns one."""
 

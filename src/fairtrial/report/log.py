@@ -14,6 +14,7 @@ from fairtrial.presentation.sources import EventLike, StudyLike
 from fairtrial.presentation.words import count, number, plural
 from fairtrial.report.findings import Findings
 from fairtrial.report.html import Markup, bdi, element, label, section, table
+from fairtrial.report.interventions import interventions
 
 __all__ = ["event_table", "log", "origin"]
 
@@ -52,7 +53,7 @@ def log(found: Findings) -> Markup:
     left_out = total - len(first) - len(last)
     title = f"First and last of {plural(total, 'event')}"
     events = event_table(found.study.problem, title, first, last, left_out)
-    return section("Log", events, *origin(found.study))
+    return section("Log", interventions(found.study), events, *origin(found.study))
 
 
 def event_table(

@@ -132,6 +132,7 @@ def write_characteristics(
 def _design(found: OperatingCharacteristics) -> Markup:
     budgets = sorted({row.max_pulls for row in found})
     problem = found.policy.problem
+    is_planned = bool(found.policy.get_params().get("planned_end", False))
     rows = [
         ("Rule", bdi(type(found.policy).__name__)),
         (
@@ -140,7 +141,8 @@ def _design(found: OperatingCharacteristics) -> Markup:
             if "group" in problem.labels(0)
             else plural(problem.n_actions, "arm"),
         ),
-        ("Most pulls", " or ".join(map(count, budgets))),
+        ("Planned end" if is_planned else "Most pulls", _end(budgets, is_planned)),
+        *_counting_of_losses(found),
         ("In flight", f"{plural(found.parallel, 'pull')} at a time"),
     ]
     if found.pulls_per_day is not None:
@@ -152,7 +154,23 @@ def _design(found: OperatingCharacteristics) -> Markup:
         "What is pulled next depends on the results so far.",
         "A study that has not decided after its most pulls ends undecided, and promises nothing.",
     ]
+    if is_planned:
+        points.append(
+            "The end is planned: bets are aimed at it, so the number of pulls until it cannot be "
+            "raised while the study runs."
+        )
     return section("Design", bullets(points), table("The study", ("What", "Value"), rows))
+
+
+def _end(budgets: Sequence[int], is_planned: bool) -> str:
+    most = " or ".join(map(count, budgets))
+    return f"after {most} pulls" if is_planned else most
+
+
+def _counting_of_losses(found: OperatingCharacteristics) -> list[tuple[str, str]]:
+    """Return the row on what lost pulls count as; none if the policy does not say it."""
+    losses = found.policy.progress().losses
+    return [] if losses is None else [("A pull without a result counts as", losses.counted_as)]
 
 
 def _rules(found: OperatingCharacteristics) -> Markup:

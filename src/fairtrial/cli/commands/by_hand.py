@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from fairtrial.study.pull_tables import Correction
 
 __all__ = [
+    "actor_option",
     "amend",
     "ask",
     "check_table",
@@ -63,6 +64,9 @@ table_option = click.option(
     "table",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the pulls to this table (.csv or .xlsx), with blank columns for their results.",
+)
+actor_option = click.option(
+    "--actor", metavar="NAME", help="Who does this (recorded); a service records the token's name."
 )
 force_option = click.option("--force", is_flag=True, help="Replace an existing table.")
 
@@ -259,6 +263,7 @@ def outstanding(
 )
 @click.option("--key", help="With --unsolicited: results with the same key count only once.")
 @decimal_option
+@actor_option
 @storage_option
 @json_option
 def tell(
@@ -268,6 +273,7 @@ def tell(
     labels: tuple[str, ...],
     key: str | None,
     decimal: str | None,
+    actor: str | None,
     storage: str | None,
     as_json: bool,
 ) -> None:
@@ -288,11 +294,11 @@ def tell(
         if labels:
             tried = _action_named(opened.problem, labels)
             value = _outcome(opened.problem, (pull, *values))
-            events = [opened.tell(tried, value, request_id=key)]
+            events = [opened.tell(tried, value, actor=actor, request_id=key)]
         elif values:
-            events = _told(opened, pull_named(opened, pull), values)
+            events = _told(opened, pull_named(opened, pull), values, actor)
         else:
-            events = opened.tell_table(_table_path(pull), decimal=decimal)
+            events = opened.tell_table(_table_path(pull), decimal=decimal, actor=actor)
         _show_told(opened, events, events_before, as_json)
 
 
@@ -308,6 +314,7 @@ def tell(
 )
 @click.option("--yes", is_flag=True, help="Fail many pulls without being asked.")
 @click.option("--reason", required=True, help="Why there will be no result (recorded).")
+@actor_option
 @storage_option
 @json_option
 def fail(
@@ -317,6 +324,7 @@ def fail(
     since: int | None,
     yes: bool,
     reason: str,
+    actor: str | None,
     storage: str | None,
     as_json: bool,
 ) -> None:
@@ -330,14 +338,17 @@ def fail(
         raise click.UsageError("give one of PULL, --open and --since")
     with open_study(study, storage) as opened:
         if pull is None:
-            _fail_many(opened, since or 0, reason, yes or as_json, as_json)
+            why = {"reason": reason, "actor": actor}
+            _fail_many(opened, since or 0, why, yes or as_json, as_json)
             return
         events_before = opened.n_events
-        event = opened.fail(pull_named(opened, pull), reason)
+        event = opened.fail(pull_named(opened, pull), reason, actor=actor)
         _show_event(opened, event, events_before, "failed", as_json)
 
 
-def _fail_many(opened: AnyStudy, since: int, reason: str, confirmed: bool, as_json: bool) -> None:
+def _fail_many(
+    opened: AnyStudy, since: int, why: Mapping[str, Any], confirmed: bool, as_json: bool
+) -> None:
     """Fail all open pulls from a number on, after a confirmation."""
     pulls = [pull for pull in opened.outstanding() if pull.number >= since]
     count = plural(len(pulls), "pull")
@@ -347,7 +358,7 @@ def _fail_many(opened: AnyStudy, since: int, reason: str, confirmed: bool, as_js
     failed = 0
     for pull in pulls:
         with suppress(AlreadyTold):  # since the question
-            opened.fail(pull, reason)
+            opened.fail(pull, **why)
             failed += 1
     still_open = len(opened.outstanding())
     if as_json:
@@ -365,6 +376,7 @@ def _fail_many(opened: AnyStudy, since: int, reason: str, confirmed: bool, as_js
 @click.option("--reason", required=True, help="Why the result is corrected (recorded).")
 @click.option("--preview", is_flag=True, help="Show what a table would correct; change nothing.")
 @decimal_option
+@actor_option
 @storage_option
 @json_option
 def amend(
@@ -374,6 +386,7 @@ def amend(
     reason: str,
     preview: bool,
     decimal: str | None,
+    actor: str | None,
     storage: str | None,
     as_json: bool,
 ) -> None:
@@ -390,12 +403,13 @@ def amend(
     with open_study(study, storage) as opened:
         if not values:
             path = _table_path(pull)
-            found = opened.amend_table(path, reason, preview=preview, decimal=decimal)
+            found = opened.amend_table(path, reason, preview=preview, decimal=decimal, actor=actor)
             _show_corrections(opened, found, preview, as_json)
             return
         events_before = opened.n_events
         given = _measures if opened.problem.measures else _outcome
-        event = opened.amend(pull_named(opened, pull), given(opened.problem, values), reason)
+        value = given(opened.problem, values)
+        event = opened.amend(pull_named(opened, pull), value, reason, actor=actor)
         _show_event(opened, event, events_before, "corrected", as_json)
 
 
@@ -404,16 +418,17 @@ def amend(
 @click.option(
     "--reason", required=True, help="Why the study stops (recorded, and shown with the answer)."
 )
+@actor_option
 @storage_option
 @json_option
-def stop(study: str, reason: str, storage: str | None, as_json: bool) -> None:
+def stop(study: str, reason: str, actor: str | None, storage: str | None, as_json: bool) -> None:
     """Stop STUDY without an answer: no more pulls are issued.
 
     Results of pulls in flight still count when they come.
     """
     with open_study(study, storage) as opened:
         events_before = opened.n_events
-        event = opened.stop(reason)
+        event = opened.stop(reason, actor=actor)
         is_new, still_open = event.seq > events_before, len(opened.outstanding())
         if as_json:
             document = {"changed": is_new, "open": still_open, **_decision(opened)}
@@ -428,9 +443,12 @@ def stop(study: str, reason: str, storage: str | None, as_json: bool) -> None:
 @click.argument("study")
 @click.argument("pull")
 @click.argument("number", metavar="[KIT]", required=False)
+@actor_option
 @storage_option
 @json_option
-def kit(study: str, pull: str, number: str | None, storage: str | None, as_json: bool) -> None:
+def kit(
+    study: str, pull: str, number: str | None, actor: str | None, storage: str | None, as_json: bool
+) -> None:
     """Record that the kit with the number KIT was handed out for a pull of STUDY.
 
     PULL is the id of the pull, or the number of its participant. In a masked study leave out KIT:
@@ -438,7 +456,7 @@ def kit(study: str, pull: str, number: str | None, storage: str | None, as_json:
     """
     with open_study(study, storage) as opened:
         events_before = opened.n_events
-        event = opened.record_kit(pull_named(opened, pull), number)
+        event = opened.record_kit(pull_named(opened, pull), number, actor=actor)
         if opened.checks.conduct.masked and not as_json:
             say(f"{opened.name}: kit {event.body['kit']}")
             return
@@ -450,6 +468,7 @@ def kit(study: str, pull: str, number: str | None, storage: str | None, as_json:
 @click.option("--arm", help="The arm to close: it is neither asked for nor named any more.")
 @click.option("--group", help="The group to close: nobody is asked for there any more.")
 @click.option("--reason", required=True, help="Why (recorded, and shown with the answer).")
+@actor_option
 @storage_option
 @json_option
 def close(
@@ -457,6 +476,7 @@ def close(
     arm: str | None,
     group: str | None,
     reason: str,
+    actor: str | None,
     storage: str | None,
     as_json: bool,
 ) -> None:
@@ -470,9 +490,9 @@ def close(
     with open_study(study, storage) as opened:
         events_before = opened.n_events
         if arm is not None:
-            event = opened.close_arm(arm, reason)
+            event = opened.close_arm(arm, reason, actor=actor)
         else:
-            event = opened.close_group(str(group), reason)
+            event = opened.close_group(str(group), reason, actor=actor)
         is_new = event.seq > events_before
         if as_json:
             emit({"study": opened.name, "changed": is_new, **_decision(opened)})
@@ -541,11 +561,11 @@ def pull_named(study: AnyStudy, name: str) -> str:
     return study.pull_of(name).id if is_number else name
 
 
-def _told(study: AnyStudy, pull: str, values: Sequence[str]) -> list[Event]:
+def _told(study: AnyStudy, pull: str, values: Sequence[str], actor: str | None) -> list[Event]:
     """Tell a result in the form of the command line; if there are measures, only the given ones."""
     if not study.problem.measures:
-        return [study.tell(pull, _outcome(study.problem, values))]
-    event = study.tell_known(pull, _measures(study.problem, values))
+        return [study.tell(pull, _outcome(study.problem, values), actor=actor)]
+    event = study.tell_known(pull, _measures(study.problem, values), actor=actor)
     return [] if event is None else [event]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fairtrial.cli.commands.by_hand import check_table, force_option, pull_named
+from fairtrial.cli.commands.by_hand import actor_option, check_table, force_option, pull_named
 from fairtrial.cli.display import print_rows
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.opening import open_study, storage_option
@@ -21,8 +21,6 @@ from fairtrial.errors import InvalidArgument, NotSupported, StorageError
 from fairtrial.study import Study
 
 __all__ = ["mask", "supply", "unmask"]
-
-_actor_option = click.option("--actor", metavar="NAME", help="Who does this (recorded).")
 
 
 @click.command(epilog=EPILOG)
@@ -37,7 +35,7 @@ _actor_option = click.option("--actor", metavar="NAME", help="Who does this (rec
     help="Write the new kits to this table, for whoever packs them: their numbers and arms.",
 )
 @force_option
-@_actor_option
+@actor_option
 @storage_option
 @json_option
 def supply(
@@ -66,7 +64,7 @@ def supply(
 @click.argument("study")
 @click.argument("names", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("path", metavar="LIST", type=click.Path(path_type=Path, dir_okay=False))
-@_actor_option
+@actor_option
 @storage_option
 @json_option
 def mask(
@@ -101,7 +99,7 @@ def mask(
 @click.argument("path", metavar="LIST", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("pull", required=False)
 @click.option("--reason", required=True, help="Why (recorded).")
-@_actor_option
+@actor_option
 @storage_option
 @json_option
 def unmask(
