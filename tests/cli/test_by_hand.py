@@ -81,7 +81,8 @@ def test_a_file_with_mistakes_creates_nothing(folder, document):
 def test_ask_shows_the_pulls_and_outstanding_shows_them_again(pulls, invoke, document):
     assert [pull["number"] for pull in pulls] == list(range(6))
     assert {pull["labels"]["arm"] for pull in pulls} == {"a", "b"}
-    assert document("study", "outstanding", "trial.toml")[0]["pulls"] == pulls
+    again = document("study", "outstanding", "trial.toml")[0]["pulls"]
+    assert [{k: v for k, v in pull.items() if k != "asked_at"} for pull in again] == pulls
     text = invoke("study", "outstanding", "trial.toml").stdout
     assert all(pull["pull_id"] in text for pull in pulls)
 
@@ -543,3 +544,15 @@ def test_whoever_fills_in_a_table_is_recorded(created, invoke, document):
     invoke("study", "amend", created, "plate.csv", "--reason", "unit", "--actor", "lead")
     events = document("study", "history", created, "--last", 4)[0]["events"]
     assert [event["actor"] for event in events] == ["lab", "lab", "lead", "lead"]
+
+
+def test_outstanding_says_when_and_for_whom_pulls_were_asked_for(folder, invoke, document):
+    rules = {"name": "small", "storage": STORAGE, "seed": 7, "participants": "P-###"}
+    path = write(folder, replayed(source=None, study=rules))
+    assert invoke("study", "create", path).exit_code == ExitCode.OK
+    assert invoke("study", "ask", path, "--participant", "P-007").exit_code == ExitCode.OK
+    [pull] = document("study", "outstanding", path)[0]["pulls"]
+    assert pull["participant"] == "P-007"
+    day = pull["asked_at"][:10]
+    shown = invoke("study", "outstanding", path).stdout
+    assert all(word in shown for word in ("asked_on", "participant", day, "P-007"))

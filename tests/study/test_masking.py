@@ -227,3 +227,44 @@ def test_the_kits_of_some_pulls_are_found_beside_those_of_others(memory):
     second = study.record_kit(pulls[1]).body["kit"]
     found = {pull.id: pull.kits for pull in study.outstanding()}
     assert found == {pull.id: pull.kits for pull in pulls} | {pulls[1].id: (*pulls[1].kits, second)}
+
+
+def test_readers_see_how_many_kits_of_each_arm_are_left_and_wards_do_not(memory):
+    study = made(memory)
+    assert study.kits_left() == {}
+    assert "kits_left" not in study.health()
+    study.supply(20, actor="pharmacy")
+    pulls = study.ask(6)
+    used = Counter(pull.arm for pull in pulls)
+    left = {arm: 20 - used[arm] for arm in ("A", "B")}
+    assert study.kits_left() == study.health()["kits_left"] == left
+    assert "kits_left" not in study.health(blinded=True)
+    # Another handle counts from the log.
+    with Study.open(memory, "trial") as again:
+        assert again.kits_left() == left
+
+
+def test_few_kits_are_a_warning_that_names_the_arm_to_readers_only(memory):
+    study = made(memory)
+    study.supply(14)
+    for _ in range(8):
+        study.tell(study.ask(), 0.5)
+    assert min(study.kits_left().values()) >= 5
+    assert not any("few kits" in one for one in study.health()["warnings"])
+    while min(study.kits_left().values()) >= 5:
+        study.tell(study.ask(), 0.5)
+    [arm] = [arm for arm, number in study.kits_left().items() if number < 5]
+    said = f"few kits of {arm} are left: 4, after 10 kits of it were handed out"
+    assert [one for one in study.health()["warnings"] if one.startswith(said)]
+    assert not any("kits" in one for one in study.health(blinded=True)["warnings"])
+
+
+def test_after_much_use_a_fifth_of_it_is_few(memory):
+    study = made(memory)
+    study.supply(60)
+    while min(study.kits_left().values()) >= 12:
+        study.tell(study.ask(), 0.5)
+    assert not any("few kits" in one for one in study.health()["warnings"])
+    while min(study.kits_left().values()) >= 9:
+        study.tell(study.ask(), 0.5)
+    assert any("few kits" in one for one in study.health()["warnings"])

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 __all__ = ["CompiledPaths", "compiled_paths_of"]
 
 _SAVING = {"clone", "get_params", "get_state", "set_state", "state_fields", "to_dict", "version"}
-_REMARKS = {"remarks", "remarks_on_arms", "warnings", "why_no_pull"}
+_REMARKS = {"open_as_worst", "remarks", "remarks_on_arms", "warnings", "why_no_pull"}
 _REPORTING = {"guarantee", "metrics", "progress"} | _REMARKS
 _IN_STUDIES = {"expiry", "has_shared_blocks", "results_are_independent"}
 _PATHS = {"compiled_run", "compiled_runs", "environments"}

@@ -247,6 +247,13 @@ class Policy(ShownInNotebooks, Resumable, ABC):
         """
         return ()
 
+    def open_as_worst(self) -> tuple[int, ...]:
+        """Return the numbers of the open pulls that count as their worst until they have results.
+
+        By default none does.
+        """
+        return ()
+
     def why_no_pull(self, **context: Any) -> str:
         """Return why a request with this context gets no pull, in words that tell nothing of arms.
 

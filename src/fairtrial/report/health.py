@@ -51,6 +51,7 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
     """Return the section on health; if blinded, without anything about arms."""
     values = dict(found.study.health(blinded=blinded))
     warnings = values.pop("warnings", ())
+    kits = values.pop("kits_left", {})
     expiry = values.get("expiry")
     if expiry in _EXPIRIES:
         values["expiry"] = _EXPIRIES[str(expiry)]
@@ -71,6 +72,7 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
         ),
         _audit(found.verification, blinded),
         state,
+        _kits(kits),
         _delays(found),
         None if blinded else _returned(found),
         None if blinded else _missing(found),
@@ -95,6 +97,14 @@ def _audit(check: VerificationLike, blinded: bool) -> Markup:
         f"The last {plural(check.events, 'event')} follow each other unaltered; the "
         f"{count(check.skipped)} before them were not checked now.",
     )
+
+
+def _kits(left: Mapping[str, int]) -> Markup | None:
+    """Return how many kits of each arm are left; None if the study has no kits of its own."""
+    if not left:
+        return None
+    rows = [(label(arm), count(number_left)) for arm, number_left in left.items()]
+    return table("Kits that were not handed out", ("Arm", "Kits left"), rows, words={0})
 
 
 def _delays(found: Findings) -> Markup | None:

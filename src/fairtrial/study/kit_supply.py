@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, Self
 
 from fairtrial.core import Problem
+from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 from fairtrial.study.conduct import KINDS_OF_LETTERS, Conduct
 from fairtrial.study.log import Record
 
-__all__ = ["Supply", "arm_of", "arms_of", "drawn_kits"]
+__all__ = ["Supply", "arm_of", "arms_of", "drawn_kits", "said_of_few_kits"]
+
+_FEWEST = 5
+_SHARE_OF_USED = 0.2
 
 
 def arms_of(problem: Problem) -> list[str]:
@@ -44,6 +49,7 @@ class Supply:
         self._problem = problem
         self.numbers: set[str] = set()
         self._free: dict[str, dict[str, None]] = {arm: {} for arm in arms_of(problem)}
+        self._used: Counter[str] = Counter()
 
     @classmethod
     def of(cls, problem: Problem, supplied: Iterable[Record], handed_out: Iterable[Record]) -> Self:
@@ -63,7 +69,19 @@ class Supply:
 
     def remove(self, action: int, body: str | None) -> None:
         """Note that the kit in the body of an event was handed out."""
-        self._free[arm_of(self._problem, action)].pop(_said(body)["kit"], None)
+        arm = arm_of(self._problem, action)
+        if self._free[arm].pop(_said(body)["kit"], "unknown") is None:
+            self._used[arm] += 1
+
+    @property
+    def left(self) -> dict[str, int]:
+        """How many kits of each arm were not handed out."""
+        return {arm: len(kits) for arm, kits in self._free.items()}
+
+    @property
+    def used(self) -> Mapping[str, int]:
+        """How many kits of each arm were handed out."""
+        return self._used
 
     @property
     def least(self) -> int:
@@ -76,6 +94,20 @@ class Supply:
     def choose(self, action: int) -> str:
         """Return a kit of an action's arm: any of those that were not handed out."""
         return secrets.choice(list(self._free[arm_of(self._problem, action)]))
+
+
+def said_of_few_kits(supply: Supply, closed: Collection[str] = ()) -> list[str]:
+    """Return a warning for each open arm of which few kits are left.
+
+    These are fewer than 5, or than a fifth of those that the arm has used so far. Only readers who
+    see the codes of arms may know it.
+    """
+    return [
+        f"few kits of {arm} are left: {left:,}, after {plural(supply.used[arm], 'kit')} of it "
+        "were handed out; `fairtrial study supply` adds more"
+        for arm, left in supply.left.items()
+        if arm not in closed and left < max(_FEWEST, _SHARE_OF_USED * supply.used[arm])
+    ]
 
 
 def drawn_kits(

@@ -4,13 +4,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from fairtrial.study.conduct import Conduct
-from fairtrial.study.log import PullRow
+from fairtrial.study.log import PullRow, as_time
 from fairtrial.study.store import Store
 
-__all__ = ["Numbers", "numbers_of"]
+__all__ = ["Asked", "Numbers", "asked_for", "numbers_of"]
+
+
+class Asked(NamedTuple):
+    """When a pull was asked for, and for which participant, if it has one."""
+
+    number: int
+    at: datetime
+    participant: str | None = None
+
+    @property
+    def in_words(self) -> str:
+        """The pull, its participant and the day, for a sentence."""
+        whom = "" if self.participant is None else f"{self.participant}, "
+        return f"pull {self.number:,} ({whom}asked for on {self.at:%Y-%m-%d})"
+
+
+def asked_for(store: Store, study_id: int, rows: Sequence[PullRow]) -> list[Asked]:
+    """Return when each pull was asked for and for whom; reads one event for each."""
+    found = []
+    for row in rows:
+        asked = next(iter(store.records(study_id, row.asked_seq - 1, row.asked_seq)))
+        participant = json.loads(asked.body or "{}").get("participant")
+        found.append(Asked(row.number, as_time(asked.at), participant))
+    return found
 
 
 class Numbers(NamedTuple):

@@ -23,7 +23,7 @@ from fairtrial.study.conduct import Conduct
 from fairtrial.study.kit_supply import arm_of, arms_of
 from fairtrial.study.log import Event, PullRow, Record, canonical
 from fairtrial.study.machine import environment
-from fairtrial.study.numbers import numbers_of
+from fairtrial.study.numbers import Asked, asked_for, numbers_of
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.replica import Replica
 from fairtrial.study.specification import Specification
@@ -323,6 +323,10 @@ class Session:
         """Return the pull that a unit has, without waiting for other writers."""
         row = self.pull_with_key(key) if self.committer is None else None
         return [] if row is None else self.pulls_of([row])
+
+    def asked_for(self, rows: Sequence[PullRow]) -> list[Asked]:
+        """Return when pulls were asked for, and for whom."""
+        return asked_for(self.store, self.id, rows)
 
     def pulls_of(self, rows: Sequence[PullRow]) -> list[StudyPull]:
         """Return pulls, not yet bound to a handle of the study."""

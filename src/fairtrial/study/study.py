@@ -17,6 +17,7 @@ from fairtrial.core.noted import problems_of_table
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_instance, check_integer
+from fairtrial.core.wording import listed
 from fairtrial.errors import UnknownPull
 from fairtrial.study.arguments import (
     as_hashes,
@@ -30,11 +31,12 @@ from fairtrial.study.assumption_checks import BLINDED, AssumptionWarning, warnin
 from fairtrial.study.audit import Verification, verify, verify_last
 from fairtrial.study.base import BaseStudy
 from fairtrial.study.export import export, history, records_of
-from fairtrial.study.kit_supply import arms_of
+from fairtrial.study.kit_supply import arms_of, said_of_few_kits
 from fairtrial.study.known import Known
 from fairtrial.study.location import Durability, Storage
 from fairtrial.study.log import Event, PullRow
 from fairtrial.study.log_file import LogFile
+from fairtrial.study.numbers import Asked
 from fairtrial.study.opening import create_study, import_study, open_study
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.pull_histories import PullHistories
@@ -407,6 +409,12 @@ class Study(BaseStudy):
         """Return the open pulls, in the order in which they were issued."""
         return self._bound(self._store.open_pulls(self._session.id))
 
+    def asked_for(self, pulls: Sequence[StudyPull]) -> list[Asked]:
+        """Return when pulls were asked for, and for which participants."""
+        store, study_id = self._store, self._session.id
+        rows = [store.pull(study_id, pull.id) for pull in pulls]
+        return self._session.asked_for([row for row in rows if row is not None])
+
     def trace(self, points: int = 200) -> list[Progress]:
         """Return the study's progress at up to `points` earlier times, and now.
 
@@ -489,7 +497,8 @@ class Study(BaseStudy):
             last event), `expired`, `reissued`, `cancelled`, `lost`. Numbers of outcomes: `late`
             (after the lease, or after the pull was given up), `amended`, `duplicates` (told again),
             `unsolicited`. `expiry`: what the policy does about expired leases; if outcomes get
-            lost because of their values, the answer may be biased. `warnings`: sentences about
+            lost because of their values, the answer may be biased. `kits_left`: in a masked study,
+            how many kits of each arm are left (not if blinded). `warnings`: sentences about
             assumptions that the results contradict, or about what prevents a decision. They
             include drift, pulls of some arms that are passed over, groups that arrive in other
             proportions than stated, and what the checks of a finished experiment's table found.
@@ -507,21 +516,63 @@ class Study(BaseStudy):
             "duplicates": self._session.row().duplicates,
             "unsolicited": counts.get("unsolicited", 0),
             "expiry": self._session.build().expiry,
+            **self._kits(blinded),
             "warnings": self._warnings(blinded),
         }
+
+    def _kits(self, blinded: bool) -> dict[str, dict[str, int]]:
+        left = {} if blinded else self.kits_left()
+        return {"kits_left": left} if left else {}
 
     def _warnings(self, blinded: bool) -> list[str]:
         found = [BLINDED if blinded else said for said in self._problems_of_table()]
         with self._session.at_head() as (row, policy):
             found += [BLINDED if blinded else warning for warning in policy.warnings()]
             found += policy.remarks()
+            open_as_worst = policy.open_as_worst()
             if not blinded:
                 found += policy.remarks_on_arms()
+        if not blinded:
+            found += [*self._named_open_pulls(open_as_worst), *self._few_kits()]
         # After the lock is released, so that others can write while a long log is read.
         doubts = self._doubts(row, policy)
         sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in doubts]
         self._log_new(found + sentences)
         return list(dict.fromkeys(found + sentences))
+
+    def _named_open_pulls(self, numbers: Sequence[int]) -> list[str]:
+        """Return the sentence that names the open pulls that count as their worst, if any do."""
+        wanted = set(numbers)
+        rows = [one for one in self._store.open_pulls(self._session.id) if one.number in wanted]
+        if not rows:
+            return []
+        known = self._session.asked_for(rows)
+        return [f"open and counted as their worst: {listed([own.in_words for own in known])}"]
+
+    def _few_kits(self) -> list[str]:
+        with self._session.replica_at_head() as (_, replica):
+            if replica.kits is None:
+                return []
+            return said_of_few_kits(replica.kits, replica.policy.closed_arms)
+
+    def kits_left(self) -> dict[str, int]:
+        """Return how many kits of each arm of a masked study are left; empty if it has none.
+
+        Show it to those who may know the codes of arms, but to nobody on a ward: how fast the kits
+        of an arm are used tells which arm leads.
+
+        Examples
+        --------
+        >>> from fairtrial.subpopulations import BlockBetting, Problem
+        >>> problem = Problem(["A", "B"], ["x"], reward_range=(0, 1))
+        >>> policy, rules = BlockBetting(problem), {"masked": True, "kits": "K####"}
+        >>> study = Study.create(problem, policy, storage="memory://", name="trial", **rules)
+        >>> event = study.supply(20, actor="pharmacy")
+        >>> study.kits_left()
+        {'A': 20, 'B': 20}
+        """
+        with self._session.replica_at_head() as (_, replica):
+            return {} if replica.kits is None else replica.kits.left
 
     def _problems_of_table(self) -> list[str]:
         return [f"{topic}: {said}" for topic, said in problems_of_table(self.notes).items()]

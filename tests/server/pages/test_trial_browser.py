@@ -69,6 +69,8 @@ def test_every_tab_of_a_trial_is_accessible_and_fits_on_a_phone(browser, trial):
             assert_accessible(page)
             if tab == "arms":
                 assert "C (closed)" in page.content()
+            if tab == "health":
+                assert "Kits that were not handed out" in page.content()
         page.goto("/studies/trial/log")
         assert "unmasking list opened" in page.content()
 

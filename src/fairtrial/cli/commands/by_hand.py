@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from fairtrial.errors import (
     NothingToAsk,
     StorageError,
 )
+from fairtrial.study import Study
 from fairtrial.study.pull import MASKED
 from fairtrial.study.pull_tables import write_pulls
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from fairtrial.core import Problem, Pull
     from fairtrial.core.problem import Outcome
     from fairtrial.study import Event, StudyPull
+    from fairtrial.study.numbers import Asked
     from fairtrial.study.pull_tables import Correction
 
 __all__ = [
@@ -246,7 +249,9 @@ def outstanding(
     """Show the open pulls of STUDY: those without a result."""
     check_table(table, force)
     with open_study(study, storage) as opened:
-        _show_pulls(opened, opened.outstanding(), table, as_json)
+        pulls = opened.outstanding()
+        asked = opened.asked_for(pulls) if isinstance(opened, Study) else []
+        _show_pulls(opened, pulls, table, as_json, asked=asked)
 
 
 @click.command(epilog=EPILOG, context_settings=_NEGATIVE_NUMBERS)
@@ -650,8 +655,12 @@ def _show_pulls(
     table: Path | None,
     as_json: bool,
     units: Mapping[str, str] | None = None,
+    asked: Sequence[Asked] = (),
 ) -> None:
-    """Show pulls, or write them to a table; `units` has the unit of each, by the pull's id."""
+    """Show pulls, or write them to a table.
+
+    `units` has the unit of each, by the pull's id; `asked` when and for whom each was asked for.
+    """
     if table is not None:
         try:
             write_pulls(opened.problem, pulls, table, units)
@@ -665,7 +674,8 @@ def _show_pulls(
                 "pulls": [
                     ({} if units is None else {"unit": units[pull.id]})
                     | _pull_document(opened.problem, pull)
-                    for pull in pulls
+                    | _asked_document(own)
+                    for pull, own in zip_longest(pulls, asked)
                 ],
                 "table": None if table is None else str(table),
             }
@@ -679,6 +689,7 @@ def _show_pulls(
         names = list(pulls[0].labels)
         has_blocks = any(pull.block is not None for pull in pulls)
         has_kits = any(pull.kits for pull in pulls)
+        has_participants = any(own.participant is not None for own in asked)
         rows = [
             (
                 *([] if units is None else [units[pull.id]]),
@@ -686,12 +697,24 @@ def _show_pulls(
                 *([str(pull.block)] if has_blocks else []),
                 *(str(pull.labels[name]) for name in names),
                 *([", ".join(pull.kits)] if has_kits else []),
+                *([f"{own.at:%Y-%m-%d}"] if own else []),
+                *([str(own.participant)] if own and has_participants else []),
             )
-            for pull in pulls
+            for pull, own in zip_longest(pulls, asked)
         ]
         first = ([] if units is None else ["unit"]) + ["pull_id", "number"]
         more = ["block"] if has_blocks else []
-        print_rows((*first, *more, *names, *(["kits"] if has_kits else [])), rows)
+        last = ["kits"] if has_kits else []
+        last += ["asked_on"] if asked else []
+        last += ["participant"] if has_participants else []
+        print_rows((*first, *more, *names, *last), rows)
+
+
+def _asked_document(asked: Asked | None) -> dict[str, Any]:
+    if asked is None:
+        return {}
+    whom = {} if asked.participant is None else {"participant": asked.participant}
+    return {"asked_at": asked.at.isoformat(), **whom}
 
 
 def _pull_document(problem: Problem, pull: StudyPull) -> dict[str, Any]:

@@ -406,6 +406,9 @@ def _say_health_and_log(health: dict[str, Any], audit: Verification | None) -> N
     for warning in health["warnings"]:
         say(wrapped("Warning", warning))
     say(wrapped("Health", _health_text(health)))
+    if "kits_left" in health:
+        left = (f"{number:,} of {arm}" for arm, number in health["kits_left"].items())
+        say(wrapped("Kits left", ", ".join(left)))
     say(wrapped("Log", verification_text(audit)))
 
 

@@ -271,6 +271,10 @@ class BlockPolicy(FixedConfidencePolicy):
         of_closed = self._never_made_of_closed()
         return said_of_never_made(len(self._blocks.never_issued) - of_closed.total(), of_closed)
 
+    def open_as_worst(self) -> tuple[int, ...]:
+        """Return the numbers of the open pulls that count as their worst."""
+        return self._blocks.open_as_worst
+
     def _never_made_of_closed(self) -> Counter[str]:
         """Return the number of planned pulls of each closed arm that are not made."""
         closed = self.closed_arms
