@@ -266,8 +266,42 @@ def test_those_who_may_only_read_write_nothing(people, storage, name):
     before = events(storage)
     typed = {"pull": pull, "value": "0.5", "reason": "because", "n": "1", "csrf": csrf}
     assert people["board"].client.post(f"{FORMS}/{name}", data=typed).status_code == 403
-    assert people["board"].get(PULLS).status_code == 403
+    assert people["board"].get(f"{PULLS}/{pull}").status_code == 403
     assert events(storage) == before
+
+
+def test_a_reader_sees_which_pulls_are_open_since_when_without_forms(people, storage):
+    pull = asked(people["clinic"]).rpartition("/")[2]
+    page = people["board"].get(PULLS).text
+    assert not [action for action in forms_of(page) if action.startswith(FORMS)]
+    day = f"{events(storage)[-1].at:%Y-%m-%d}"
+    assert "Asked on" in page
+    assert f'<td class="words">{day}</td>' in page
+    assert pull not in page
+    assert "Tell the result" not in page
+    assert "Tell the result" in people["clinic"].get(PULLS).text
+
+
+def test_a_pull_is_found_by_its_participant_by_those_who_may_see_it():
+    store = MemoryStore()
+    problem = Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
+    given = {"storage": store, "name": "wards", "seed": 5, "participants": "P-###"}
+    study = Study.create(problem, BlockBetting(problem), **given)
+    own = study.ask(participant="P-001", worker="clinic")
+    other = study.ask(participant="P-002", worker="another ward")
+    with visited(store) as people:
+        clinic, chief = people["clinic"], people["chief"]
+        assert "Find the pull of a participant" in clinic.get(PULLS).text
+        found = clinic.get(f"{PULLS}?participant=+P-001")
+        assert (found.status_code, found.headers["location"]) == (303, f"{PULLS}/{own.id}")
+        # What somebody else asked for, and what nobody did, get the same answer.
+        for number in ("P-002", "P-003", "", "x" * 5_000):
+            page = clinic.get(f"{PULLS}?participant={number}")
+            assert page.status_code == 200
+            assert "You have no pull of a participant with this number" in page.text
+        location = chief.get(f"{PULLS}?participant=P-002").headers["location"]
+        assert location == f"{PULLS}/{other.id}"
+        assert people["board"].get(f"{PULLS}?participant=P-001").status_code == 403
 
 
 def test_a_pull_that_never_was_is_not_found(people):

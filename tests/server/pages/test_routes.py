@@ -25,11 +25,14 @@ def tabs_on(page):
     return re.findall(r">([A-Z]\w+)</a>", inside)
 
 
+TITLES = ["Decision", "Arms", "Fairness", "Health", "Log"]
+
+
 def test_the_monitoring_board_sees_everything_and_has_no_forms(people):
     for tab in TABS:
         answer = people["board"].get(f"/studies/wards/{tab}")
         assert answer.status_code == 200
-        assert tabs_on(answer.text) == ["Decision", "Arms", "Fairness", "Health", "Log"]
+        assert tabs_on(answer.text) == [*TITLES, "Pulls"]
         assert not any("/forms/" in action for action in forms_of(answer.text))
 
 

@@ -80,6 +80,10 @@ def test_a_ward_asks_and_gets_another_kit_on_a_phone(browser, trial):
         for tab in ("recruitment", "pulls", "entered"):
             page.goto(f"/studies/trial/{tab}")
             assert too_wide(page) == [], tab
+            if tab == "pulls":
+                link = page.get_by_role("link", name="Tell the result").first.bounding_box()
+                assert link["x"] + link["width"] <= 360
+                assert_accessible(page)
             assert_accessible(page)
         page.click("a:has-text('Open pulls')")
         page.click("a:has-text('Tell the result') >> nth=0")

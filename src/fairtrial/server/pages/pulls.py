@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from starlette.responses import RedirectResponse
 
 from fairtrial.core.wording import plural
 from fairtrial.errors import UnknownPull
@@ -32,6 +34,7 @@ from fairtrial.server.service import Service, TheService
 from fairtrial.study import Study
 from fairtrial.study.log import PullRow, as_time
 from fairtrial.study.numbers import numbers_of
+from fairtrial.study.writer import participant_key
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -49,12 +52,38 @@ NO_CACHE = {"Cache-Control": "no-store"}
 
 @routes.get("/studies/{study}/pulls")
 async def show_pulls(
-    request: Request, service: TheService, study: StudyName, done: str | None = None
+    request: Request,
+    service: TheService,
+    study: StudyName,
+    done: str | None = None,
+    participant: str | None = None,
 ) -> Response:
-    """Return the open pulls and the form to ask for more."""
+    """Return the open pulls and the form to ask for more, or the pull of a participant.
+
+    Those who only read the study get the list.
+    """
     viewer = await viewer_of(request, service, study)
-    viewer.require("run", study)
+    viewer.require("read" if viewer.can("read") else "run", study)
+    if participant is not None:
+        return await _found_pull(request, service, viewer, study, participant.strip())
     return await pulls_page(request, service, viewer, study, said=done)
+
+
+async def _found_pull(
+    request: Request, service: Service, viewer: Caller, study: str, participant: str
+) -> Response:
+    """Redirect to the pull of a participant, or say that the user has none of that number."""
+    viewer.require("run", study)
+
+    def find(opened: Study) -> str | None:
+        row = opened.session.pull_with_key(participant_key(participant))
+        is_own = row is not None and (viewer.can("read") or row.worker == viewer.actor)
+        return row.pull_id if row is not None and is_own else None
+
+    found = await service.readers.run(study, find, viewer.actor)
+    if found is None:
+        return await pulls_page(request, service, viewer, study, said="not-found")
+    return RedirectResponse(address(study, "pulls", found), 303)
 
 
 @routes.get("/studies/{study}/entered")
@@ -130,11 +159,16 @@ async def pulls_page(
             ask=ask or ask_fields(opened.checks),
             stop=stop or stop_fields(),
             close=close or (close_fields(opened) if viewer.can("admin") else None),
+            may_run=viewer.can("run"),
+            has_participants=opened.checks.conduct.participants is not None,
             may_stop=viewer.can("admin") and not opened.stopped,
             unmask=(unmask or Fields([reason_field()])) if may_unmask(opened, viewer) else None,
             key=secrets.token_hex(16),
             pulls=[
-                _pull_line(row, cells) for row, cells in zip(rows, labels.cells(rows), strict=True)
+                _pull_line(row, cells, asked.at)
+                for row, cells, asked in zip(
+                    rows, labels.cells(rows), opened.session.asked_for(rows), strict=True
+                )
             ],
             total=store.count_open(opened.session.id, worker),
             columns=labels.columns,
@@ -188,12 +222,13 @@ class _Shown:
         ]
 
 
-def _pull_line(row: PullRow, cells: Sequence[str]) -> dict[str, Any]:
+def _pull_line(row: PullRow, cells: Sequence[str], asked: datetime) -> dict[str, Any]:
     due = "no date" if row.lease_until is None else f"{as_time(row.lease_until):%Y-%m-%d %H:%M} UTC"
     return {
         "id": row.pull_id,
         "number": row.number,
         "cells": cells,
+        "asked": f"{asked:%Y-%m-%d}",
         "due": due,
         "worker": row.worker or "",
     }
@@ -319,6 +354,9 @@ def _done(study: Study, viewer: Caller, said: str | None) -> str:
         return ""
     if said == "none":
         return _why_no_pull(study)
+    if said == "not-found":
+        whose = "The study has" if viewer.can("read") else "You have"
+        return f"{whose} no pull of a participant with this number."
     kind, _, rest = said.partition("-")
     if kind == "ask" and rest.isascii() and rest.isdigit() and len(rest) < 6:
         # A single pull is shown on its own page.
