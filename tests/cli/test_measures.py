@@ -100,6 +100,9 @@ def test_results_are_told_by_hand_measure_by_measure(folder) -> None:
     pull = re.search(r"[0-9a-f]{32}", asked.output)[0]
     tell = ["study", "tell", "dose", pull, *where]
     assert run(app, [*tell, "cured=1"]).exit_code == 0
+    early = ["study", "amend", "dose", pull, *where, "cured=0", "--reason", "wrong line"]
+    assert run(app, early).exit_code == 0
+    assert run(app, [*early[:-3], "cured=1", "--reason", "right before"]).exit_code == 0
     refused = run(app, [*tell, "harmed=7"])
     assert refused.exit_code != 0
     assert "harmed must be in [0, 1]" in refused.output

@@ -507,6 +507,66 @@ def test_a_correction_by_somebody_else_is_not_shown_to_whoever_entered_the_value
     assert seen(laboratory, pull)[0]["cd4"] == 0.8125
 
 
+def test_a_measure_that_was_told_early_is_corrected_by_whoever_told_it(service, measured):
+    mine, laboratory, pull = measured
+    url = f"/v1/studies/measured/pulls/{pull}"
+    amend = f"{url}/amend"
+    assert mine.post(f"{url}/known", {"values": {"safe": 1}}).status_code == 200
+    answer = mine.post(amend, {"value": {"safe": 0}, "reason": "wrong line"})
+    assert (answer.status_code, answer.json()["kind"]) == (200, "amend")
+    assert not {"old", "outcome"} & {*answer.json()["body"]}
+    assert seen(mine, pull) == ({"safe": 0.0}, None)
+    # What is not known yet is told, not corrected.
+    assert mine.post(amend, {"value": {"cd4": 0.5}, "reason": "wrong line"}).status_code == 422
+    assert mine.post(amend, {"value": {"safe": 1}, "reason": "right before"}).status_code == 200
+    assert laboratory.post(f"{url}/known", {"values": {"cd4": 0.25}}).status_code == 200
+    assert seen(mine, pull) == ({"safe": 1.0}, None)
+    whole = {"cd4": 0.25, "safe": 1.0}
+    assert seen(laboratory, pull) == (whole, whole)
+
+
+def test_a_guess_at_an_early_measure_of_somebody_else_is_no_correction(service, measured):
+    mine, laboratory, pull = measured
+    url = f"/v1/studies/measured/pulls/{pull}"
+    assert laboratory.post(f"{url}/known", {"values": {"cd4": 0.8125}}).status_code == 200
+    before = service.study("measured").head_hash
+    answers = [
+        mine.post(f"{url}/amend", {"value": {"cd4": guess}, "reason": "typing error"})
+        for guess in (0.8125, 0.5)
+    ]
+    assert [answer.status_code for answer in answers] == [403, 403]
+    assert answers[0].content == answers[1].content
+    assert service.study("measured").head_hash == before
+
+
+def test_an_early_correction_by_somebody_else_is_not_shown_to_whoever_told_the_value(
+    service, measured
+):
+    mine, laboratory, pull = measured
+    url = f"/v1/studies/measured/pulls/{pull}"
+    assert mine.post(f"{url}/known", {"values": {"cd4": 0.25}}).status_code == 200
+    corrected = {"value": {"cd4": 0.8125}, "reason": "laboratory"}
+    assert laboratory.post(f"{url}/amend", corrected).status_code == 200
+    assert seen(mine, pull) == ({"cd4": 0.25}, None)
+    before = service.study("measured").head_hash
+    for guess in (0.8125, 0.25, 0.5):
+        typed = {"value": {"cd4": guess}, "reason": "typing error"}
+        assert mine.post(f"{url}/amend", typed).status_code == 403
+        for path, body in guesses(pull, {"cd4": guess, "safe": 1}):
+            assert mine.post(path, body).status_code == 409, path
+    assert service.study("measured").head_hash == before
+    # Nor is it after the ward has told the last measure.
+    told = mine.post(f"{url}/known", {"values": {"safe": 1}})
+    assert "0.8125" not in told.text
+    assert seen(mine, pull) == ({"cd4": 0.25, "safe": 1.0}, None)
+    assert seen(laboratory, pull)[1] == {"cd4": 0.8125, "safe": 1.0}
+    for guess in (0.8125, 0.25):
+        typed = {"value": {"cd4": guess}, "reason": "typing error"}
+        assert mine.post(f"{url}/amend", typed).status_code == 403
+    assert mine.post(f"{url}/amend", {"value": {"safe": 0}, "reason": "x"}).status_code == 200
+    assert seen(mine, pull) == ({"cd4": 0.25, "safe": 0.0}, None)
+
+
 # ---------------------------------------------------------------- participants and kits
 
 

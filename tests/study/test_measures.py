@@ -17,9 +17,10 @@ from fairtrial.errors import (
     InvalidTable,
     MistakesFound,
     SourceError,
+    UnknownPull,
 )
 from fairtrial.study import Study, run_study
-from fairtrial.subpopulations import Problem
+from fairtrial.subpopulations import BlockBetting, Problem
 from tests.messages import raises
 from tests.subpopulations.measuring_toys import TakesTurns
 
@@ -260,6 +261,120 @@ def test_of_many_pulls_what_is_known_is_taken_or_nothing(study) -> None:
             study.tell_many_known([(third, BOTH), (second, bad)])
     assert len(list(study.events())) == before
     _assert_replays(study)
+
+
+# ------------------------------------------------- corrections before the last measure is told
+
+
+def test_a_measure_that_was_told_early_is_corrected_before_the_others_come(study, tmp_path) -> None:
+    pull = study.ask()
+    study.tell_known(pull, {"cd4": 0.25})
+    event = study.amend(pull, {"cd4": 0.5}, "wrong line", actor="nurse")
+    assert (event.kind, event.actor, event.outcome) == ("amend", "nurse", {"cd4": 0.5})
+    assert event.body == {"outcome": {"cd4": 0.5}, "old": {"cd4": 0.25}, "reason": "wrong line"}
+    # Nothing is corrected to the same value; several corrections are possible.
+    assert study.amend(pull, {"cd4": 0.5}, "no change") == event
+    assert study.amend(pull, {"cd4": 0.25}, "right before").seq == event.seq + 1
+    assert study.amend(pull, {"cd4": 0.75}, "third look").body["old"] == {"cd4": 0.25}
+    assert study.policy.reported(pull).tolist() == pytest.approx([0.75, math.nan], nan_ok=True)
+    with raises(ConflictingOutcome):
+        study.tell(pull, {"cd4": 0.25, "event_free": 1})
+    assert study.tell_known(pull, {"event_free": 1}).outcome == {"cd4": 0.75, "event_free": 1.0}
+    assert study.amend(pull, {"cd4": 1.0}, "fourth").body["old"]["cd4"] == 0.75
+    _assert_replays(study)
+    study.export(tmp_path / "log.jsonl")
+    other = Study.import_log(tmp_path / "log.jsonl", storage="memory://", policies=[TakesTurns])
+    assert str(_state(other)) == str(_state(study))
+
+
+def test_what_was_told_early_of_a_lost_pull_is_corrected_too(study) -> None:
+    pull = study.ask()
+    study.tell_known(pull, {"cd4": 0.25})
+    study.fail(pull, "left")
+    assert study.amend(pull, {"cd4": 0.5}, "wrong line").outcome == {"cd4": 0.5}
+    assert study.tell_known(pull, {"event_free": 1}).kind == "late_tell"
+    assert _outcomes(study)[-1] == {"cd4": 0.5, "event_free": 1.0}
+    _assert_replays(study)
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"event_free": 1}, InvalidOutcome),
+        ({"cd4": 0.5, "event_free": 1}, InvalidOutcome),
+        ({"cd4": 0.25, "event_free": 1}, InvalidOutcome),
+        ({"cd4": None}, InvalidOutcome),
+        ({"cd4": 7}, InvalidOutcome),
+        ({"rash": 1}, InvalidOutcome),
+    ],
+)
+def test_an_early_correction_that_is_refused_writes_nothing(study, values, error) -> None:
+    pull = study.ask()
+    study.tell_known(pull, {"cd4": 0.25})
+    before = [event.hash for event in study.events()]
+    with raises(error):
+        study.amend(pull, values, "typing error")
+    assert [event.hash for event in study.events()] == before
+    assert study.policy.reported(pull)[0] == 0.25
+
+
+def test_a_pull_of_which_nothing_is_known_has_nothing_to_correct(study) -> None:
+    pull = study.ask()
+    with raises(UnknownPull):
+        study.amend(pull, {"cd4": 0.5}, "typing error")
+
+
+def test_two_processes_correct_what_either_has_told(tmp_path) -> None:
+    place = f"sqlite:///{tmp_path}/trial.db"
+    with Study.create(PROBLEM, TakesTurns(PROBLEM), storage=place, name="trial", seed=1) as one:
+        pull = one.ask()
+        one.tell_known(pull, {"cd4": 0.25})
+        with Study.open(place, "trial", policies=[TakesTurns]) as other:
+            other.amend(pull.id, {"cd4": 0.5}, "wrong line")
+            assert one.amend(pull, {"cd4": 0.75}, "again").body["old"] == {"cd4": 0.5}
+            assert other.tell_known(pull.id, {"event_free": 1}).outcome["cd4"] == 0.75
+        _assert_replays(one)
+
+
+def test_a_table_corrects_what_was_told_early(study, tmp_path) -> None:
+    pulls = study.ask(2)
+    path = tmp_path / "plate.csv"
+    study.write_pulls(pulls, path)
+    header, *rows = _cells(path)
+    _fill(path, header, rows, [(0.25, ""), (0.25, 1)])
+    study.tell_table(path)
+    _fill(path, header, rows, [(0.5, ""), (0.25, 1)])
+    (preview,) = study.amend_table(path, "wrong dilution", preview=True)
+    assert (preview.before, preview.after) == ({"cd4": 0.25}, {"cd4": 0.5})
+    study.amend_table(path, "wrong dilution")
+    assert study.policy.reported(pulls[0])[0] == 0.5
+    _fill(path, header, rows, [(0.5, 1), (0.25, 1)])
+    with raises(InvalidTable):
+        study.amend_table(path, "wrong dilution")
+    _assert_replays(study)
+
+
+def test_decisions_after_early_corrections_are_the_same_after_every_restart(tmp_path) -> None:
+    place = f"sqlite:///{tmp_path}/trial.db"
+    problem = Problem(
+        *(["a", "b"], 1), measures={"effect": (0, 1), "harm": (0, 1)}, objective="effect",
+        ceilings={"harm": 0.5},
+    )  # fmt: skip
+    Study.create(problem, BlockBetting(problem), storage=place, name="trial", seed=1).close()
+    rng, early = np.random.default_rng(5), []
+    for _ in range(120):
+        with Study.open(place, "trial") as study:
+            pull = study.ask()
+            harm = float(rng.random() < 0.3)
+            study.tell_known(pull, {"harm": 1.0 - harm})
+            early.append((pull.id, harm))
+            if len(early) > 6:
+                identity, right = early.pop(int(rng.integers(len(early))))
+                study.amend(identity, {"harm": right}, "wrong line")
+                study.tell_known(identity, {"effect": float(rng.random())})
+    with Study.open(place, "trial") as study:
+        assert study.policy._blocks.state.blocks.first[0] > 2
+        _assert_replays(study)
 
 
 # ------------------------------------------------------------------------------- drivers

@@ -34,6 +34,9 @@ class TakesTurns(Policy):
         """Count early values."""
         self.early[pull.action] += ~np.isnan(value)
 
+    def on_amend_reading(self, pull: Pull, old: Any, new: Any) -> None:
+        """Do nothing: early values are only counted."""
+
     def learn(self, pull: Pull, outcome: NDArray[np.float64]) -> None:
         """Add the values that are there."""
         self.sums[pull.action] += np.nan_to_num(outcome)

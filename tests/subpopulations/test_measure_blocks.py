@@ -300,7 +300,7 @@ def test_one_measure_by_name_is_pulled_as_one_without(limits):
 
 def play(problem, source, seed, pulls, *, missing=0.2, options=None):
     """Play a study in disorder and compare its ledgers with slow ones; return policy and counts."""
-    rng = np.random.default_rng(seed)
+    rng, mistakes = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     policy = BlockBetting(problem, delta=1e-6, seed=seed, **(options or {}))
     mirror = Mirror(policy)
     waiting, history, lost = [], [], []
@@ -314,6 +314,14 @@ def play(problem, source, seed, pulls, *, missing=0.2, options=None):
         if not waiting:
             break
         place = int(rng.integers(len(waiting)))
+        if mistakes.random() < 0.2:
+            which = int(mistakes.integers(len(waiting)))
+            waiting[which] = corrected_early(policy, *waiting[which], source, mistakes)
+        if lost and mistakes.random() < 0.1:
+            which = int(mistakes.integers(len(lost)))
+            pull, values = lost[which] = corrected_early(policy, *lost[which], source, mistakes)
+            if policy.reported(pull) is not None and pull.number not in policy._blocks.late:
+                mirror.tell(serial_of(pull), pull.number, pull.action, policy.reported(pull))
         pull, values = waiting[place]
         act = rng.random()
         reported = policy.reported(pull)
@@ -352,6 +360,21 @@ def play(problem, source, seed, pulls, *, missing=0.2, options=None):
             policy = restored(policy)
             mirror.policy = policy
     return policy, mirror, history, lost, waiting
+
+
+def corrected_early(policy, pull, values, source, rng):
+    """Correct what was reported of a pull without an outcome; return it with its true values."""
+    before = policy.reported(pull)
+    if before is None:
+        return pull, values
+    after = np.where(np.isnan(before), math.nan, source.draw(pull.action, rng))
+    policy.amend(pull, *(known_by_name(policy.problem, one) for one in (before, after)))
+    assert policy.reported(pull).tolist() == pytest.approx(after.tolist(), nan_ok=True)
+    return pull, np.where(np.isnan(after), values, after)
+
+
+def known_by_name(problem, values):
+    return {name: value for name, value in told(problem, values).items() if value is not None}
 
 
 def restored(policy):

@@ -153,6 +153,25 @@ class Measures:
                 self._require_same(name, old, new)
         return np.where(np.isnan(reported), reading, math.nan)
 
+    def corrected(self, reported: Floats, old: Any, new: Any) -> Floats:
+        """Return the values that replace those that were reported: the same measures.
+
+        Raises
+        ------
+        ConflictingOutcome
+            If the old values are not those that were reported.
+        InvalidOutcome
+            If a value is not acceptable, or a measure was not reported, or would not be known.
+        """
+        before, after = self.partial(old), self.partial(new)
+        if not np.array_equal(before, reported, equal_nan=True):
+            raise ConflictingOutcome(f"{self.as_row(reported)} was reported; got {old} as old")
+        for name, was, now in zip(self.names, before, after, strict=True):
+            if math.isnan(was) != math.isnan(now):
+                accepted = "must be given in a correction if it was reported, and not otherwise"
+                raise InvalidOutcome(f"reading: {name}", accepted)
+        return after
+
     def named(self, outcome: Any, what: str = "outcome") -> dict[str, float | None]:
         """Return the checked values by name, in the form in which they are stored.
 

@@ -160,6 +160,18 @@ class Policy(ShownInNotebooks, Resumable, ABC):
         """Take a correction of an outcome that was told before."""
         raise NotSupported(f"{type(self).__name__} cannot correct an outcome that it was told")
 
+    def on_amend_reading(self, pull: Pull, old: Any, new: Any) -> None:
+        """Take a correction of measures that were reported before the others of their pull.
+
+        Both are arrays of shape (M,), with NaN for values not known yet, which are the same in
+        both; `reported` returns the new one already. A policy that takes early values, by `read`,
+        must define this to have them corrected.
+        """
+        if type(self).read is not Policy.read:
+            raise NotSupported(
+                f"{type(self).__name__} cannot correct a measure before the pull has its outcome"
+            )
+
     @property
     def closed_arms(self) -> tuple[Any, ...]:
         """The labels of the arms that people have closed."""
@@ -558,9 +570,17 @@ class Policy(ShownInNotebooks, Resumable, ABC):
         self._after_news()
 
     def amend(self, pull: Pull, old: Outcome, new: Outcome) -> None:
-        """Correct an outcome that was told before.
+        """Correct an outcome that was told before, or measures that were reported before it.
 
         Some evidence cannot be corrected afterwards; the guarantee then says so.
+
+        Parameters
+        ----------
+        pull : Pull
+            The pull. If it has no outcome yet, measures that were reported can be corrected.
+        old, new : float or mapping
+            The values before and after the correction: all of an outcome, or all that were reported
+            of a pull without an outcome.
 
         Raises
         ------
@@ -568,9 +588,15 @@ class Policy(ShownInNotebooks, Resumable, ABC):
             If the policy cannot correct an outcome.
         InvalidOutcome
             If the problem refuses one of the two; then nothing has changed.
+        ConflictingOutcome
+            If `old` is not what was reported of a pull without an outcome.
         UnknownPull
             If the pull was never told.
         """
+        if _number_of(pull) in self._values_so_far:
+            self._amend_reading(pull, old, new)
+            self._after_news()
+            return
         clean_old, clean_new = self.problem.check_outcome(old), self.problem.check_outcome(new)
         number = _number_of(pull)
         self._require_own_action(pull)
@@ -579,6 +605,19 @@ class Policy(ShownInNotebooks, Resumable, ABC):
             raise UnknownPull.about(pull, "has no outcome to correct")
         self.on_amend(pull, clean_old, clean_new)
         self._after_news()
+
+    def _amend_reading(self, pull: Pull, old: Any, new: Any) -> None:
+        measured, number = self.problem.measured, pull.number
+        assert measured is not None, "only measures are kept until the pull is told"
+        self._require_known(pull, self._outstanding.get(number) or self._lost.get(number))
+        before = self._values_so_far[number]
+        after = measured.corrected(before, old, new)
+        self._values_so_far[number] = after
+        try:
+            self.on_amend_reading(pull, before, after)
+        except NotSupported:
+            self._values_so_far[number] = before
+            raise
 
     @property
     def n_outstanding(self) -> int:

@@ -10,7 +10,7 @@ import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from fairtrial.errors import (
     AlreadyTold,
@@ -25,6 +25,7 @@ from fairtrial.server.problems import Refusal
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Key, Service
 from fairtrial.study import Event, Study
+from fairtrial.study.early_values import early_records, early_values
 from fairtrial.study.log import TELLS, PullRow, Record, outcome_of
 from fairtrial.study.writes import (
     Amend,
@@ -320,9 +321,10 @@ def require_correction(study: Study, viewer: Caller, write: Amend) -> None:
 
 
 def may_correct(study: Study, viewer: Caller, row: PullRow, seen: Entered) -> bool:
-    """Return whether the caller may correct what they see of a pull's result, if it has one."""
-    if row.told_seq is None or viewer.can("read"):
-        return row.told_seq is not None
+    """Return whether the caller may correct what they see of a pull's result, if there is any."""
+    has_values = row.told_seq is not None or bool(study.problem.measures and seen.values)
+    if not has_values or viewer.can("read"):
+        return has_values
     given = _Given(row, seen.values if study.problem.measures else None)
     return seen.values is not None and _of_others(study, viewer, [given]) is None
 
@@ -366,11 +368,11 @@ def _of_others(study: Study, viewer: Caller, given: Sequence[_Given]) -> str | N
         if one.values is not None:
             compared.setdefault(one.row.pull_id, []).append(one)
     rows = [ones[0].row for ones in compared.values()]
-    for report in study.session.store.reports(study.session.id, rows):
-        reported = outcome_of(report.value, report.body)
-        ones = compared[str(report.pull_id)]
-        if report.actor != viewer.actor and any(_overlap(one.values, reported) for one in ones):
-            return report.pull_id
+    for early in early_records(study.session.store, study.session.id, rows):
+        stated = early_values(early) or outcome_of(early.value, early.body)
+        ones = compared[str(early.pull_id)]
+        if early.actor != viewer.actor and any(_overlap(one.values, stated) for one in ones):
+            return early.pull_id
     return None
 
 
@@ -401,10 +403,10 @@ def entered(study: Study, viewer: Caller, rows: Sequence[PullRow]) -> list[Enter
     """Return for each pull what the caller may see: everything, or what they entered themselves."""
     if not study.problem.measures:
         return [_single(study, viewer, row) for row in rows]
-    reported: dict[str, list[Record]] = {row.pull_id: [] for row in rows}
-    for report in study.session.store.reports(study.session.id, rows):
-        reported[str(report.pull_id)].append(report)
-    return [_measured(study, viewer, row, reported[row.pull_id]) for row in rows]
+    early: dict[str, list[Record]] = {row.pull_id: [] for row in rows}
+    for one in early_records(study.session.store, study.session.id, rows):
+        early[str(one.pull_id)].append(one)
+    return [_measured(study, viewer, row, early[row.pull_id]) for row in rows]
 
 
 def _single(study: Study, viewer: Caller, row: PullRow) -> Entered:
@@ -416,13 +418,33 @@ def _single(study: Study, viewer: Caller, row: PullRow) -> Entered:
     return Entered(first.outcome, is_outdated=True) if first.actor == viewer.actor else Entered()
 
 
-def _measured(study: Study, viewer: Caller, row: PullRow, reports: Sequence[Record]) -> Entered:
-    owners: dict[str, str | None] = {}
-    values: dict[str, Any] = {}
-    for one in reports:
-        for name, value in outcome_of(one.value, one.body).items():
-            owners.setdefault(name, one.actor)
-            values.setdefault(name, value)
+class _Early(NamedTuple):
+    """The measures that were told before the others of a pull.
+
+    Who told each of them first, its value as the caller may know it, and those that somebody else
+    has corrected, whose new values the caller may not know.
+    """
+
+    owners: dict[str, str | None]
+    values: dict[str, Any]
+    hidden: set[str]
+
+    @classmethod
+    def of(cls, viewer: Caller, records: Sequence[Record]) -> Self:
+        found = cls({}, {}, set())
+        for one in records:
+            may_know = viewer.can("read") or one.actor == viewer.actor
+            for name, value in early_values(one).items():
+                found.owners.setdefault(name, one.actor)
+                if may_know or name not in found.values:
+                    found.values[name] = value
+                elif one.kind == "amend":
+                    found.hidden.add(name)
+        return found
+
+
+def _measured(study: Study, viewer: Caller, row: PullRow, early: Sequence[Record]) -> Entered:
+    owners, values, hidden = _Early.of(viewer, early)
     last = None
     if row.told_seq is not None and row.value_seq is not None:
         told, last = _event(study, row.told_seq), _event(study, row.value_seq)
@@ -439,12 +461,13 @@ def _measured(study: Study, viewer: Caller, row: PullRow, reports: Sequence[Reco
         row.value_seq == row.told_seq or viewer.can("read") or last.actor == viewer.actor
     )
     if is_current and last is not None and isinstance(last.outcome, Mapping):
-        values = dict(last.outcome)
+        values = {**last.outcome, **{name: values[name] for name in hidden}}
     shown = {name: values[name] for name in study.problem.measures if name in own}
     if not shown:
         return Entered()
-    is_outdated = last is not None and not is_current
-    return Entered(shown, is_current and len(shown) == len(values), is_outdated)
+    is_outdated = (last is not None and not is_current) or not hidden.isdisjoint(shown)
+    is_outcome = is_current and len(shown) == len(values) and not is_outdated
+    return Entered(shown, is_outcome, is_outdated)
 
 
 def _event(study: Study, seq: int) -> Event:

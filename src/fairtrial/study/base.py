@@ -585,7 +585,8 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
     ) -> Event:
         """Correct an outcome that was told before; the reason is recorded.
 
-        With several measures, those that are left out keep their values.
+        With several measures, those that are left out keep their values. Measures that were told
+        early can be corrected before the others are known.
 
         Raises
         ------

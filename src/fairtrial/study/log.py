@@ -275,7 +275,8 @@ def project(record: Record, row: PullRow | None) -> PullRow | None:
     if kind in ("tell", "late_tell"):
         return row.told(seq)
     if kind == "amend":
-        return row._replace(value_seq=seq)
+        # Before the outcome, measures that were reported are corrected.
+        return row if row.told_seq is None else row._replace(value_seq=seq)
     if kind == "extend":
         return row._replace(lease_until=record.lease_until)
     if kind == "reissue":

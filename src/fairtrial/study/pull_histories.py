@@ -104,7 +104,7 @@ class PullHistories:
         elif kind in ("tell", "late_tell"):
             self._record(number, value, body)
             self._end(number, "told")
-        elif kind == "amend":
+        elif kind == "amend" and self.ends[number] == "told":
             outcomes = self.measured if self._has_measures else self.values
             self.as_told.setdefault(number, outcomes[number])
             self._record(number, value, body)

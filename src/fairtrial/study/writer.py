@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,6 +28,7 @@ from fairtrial.errors import (
 )
 from fairtrial.study.clock import leases_over, time_over
 from fairtrial.study.conduct import Conduct
+from fairtrial.study.early_values import early_records, early_values
 from fairtrial.study.kit_supply import Supply as KitSupply
 from fairtrial.study.kit_supply import arms_of, drawn_kits
 from fairtrial.study.log import (
@@ -76,6 +77,8 @@ _ISSUES = ("ask", "reissue")
 
 NO_OUTCOME = "no outcome in the table"
 """Why a unit without an outcome is recorded as lost."""
+
+_MISSING_ONLY_AT_LAST = "can be missing for good only once all other measures are known"
 
 _About = tuple[str | None, int | None, int | None, int | None]
 """The pull of an event: its id, number, action and tag."""
@@ -535,8 +538,7 @@ class Writer:
             return self._tell(Tell(pull_id, given, write.actor))
         missing = [name for name, value in given.items() if value is None]
         if missing:
-            accepted = "can be missing for good only once all other measures are known"
-            raise InvalidOutcome(f"outcome: {missing[0]}", accepted)
+            raise InvalidOutcome(f"outcome: {missing[0]}", _MISSING_ONLY_AT_LAST)
         if any(name not in known or known[name] != value for name, value in given.items()):
             return self._report(Report(pull_id, given, actor=write.actor))
         return []
@@ -595,19 +597,23 @@ class Writer:
         return first
 
     def _outcome_of(self, pull_id: str) -> Any:
-        """Return the outcome of a pull that is on record."""
-        current = self._record(self._value_seq(self.pull(pull_id)))
+        """Return what is on record of a pull: its outcome, or the measures reported before it."""
+        row = self.pull(pull_id)
+        if row.told_seq is None and (known := self._reported(row)):
+            return known
+        current = self._record(self._value_seq(row))
         return outcome_of(current.value, current.body)
 
     def _value_seq(self, row: PullRow) -> int:
         if row.value_seq is None:
-            known = "tell it first, with all its measures"
-            raise UnknownPull(f"pull {row.pull_id} has no outcome to correct: {known}")
+            raise UnknownPull(f"pull {row.pull_id} has no outcome to correct: tell it first")
         return row.value_seq
 
     def _amend(self, write: Amend) -> list[Record]:
         """Correct an outcome; do nothing if it is already on record."""
         row, result = self.pull(str(write.pull)), Result.of(write.value)
+        if row.told_seq is None and (known := self._reported(row)):
+            return [self._amend_reported(row, known, result.fields or {}, write)]
         current = self._record(self._value_seq(row))
         old = outcome_of(current.value, current.body)
         if result.agrees_with(old):
@@ -622,6 +628,27 @@ class Writer:
             body=to_json(outcome=result.fields, old=old, reason=write.reason),
         )
         return [event]
+
+    def _amend_reported(
+        self, row: PullRow, known: Mapping[str, float], given: Mapping[str, Any], write: Amend
+    ) -> Record:
+        """Correct measures of a pull without an outcome; do nothing if they are on record."""
+        for name, value in given.items():
+            if name not in known:
+                accepted = "has no value to correct yet: tell it"
+                raise InvalidOutcome(f"outcome: {name}", accepted)
+            if value is None:
+                raise InvalidOutcome(f"outcome: {name}", _MISSING_ONLY_AT_LAST)
+        if all(known[name] == value for name, value in given.items()):
+            return self._last_with(row, given)
+        said = to_json(outcome={**known, **given}, old=known, reason=write.reason)
+        return self._take("amend", row, actor=write.actor, body=said)
+
+    def _last_with(self, row: PullRow, names: Iterable[str]) -> Record:
+        """Return the last event that reported one of these measures of a pull, or corrected it."""
+        own = [record for record in self._records if record.pull_id == row.pull_id]
+        records = [*early_records(self._store, self._study.id, [row]), *own]
+        return [one for one in records if not early_values(one).keys().isdisjoint(names)][-1]
 
     # --------------------------------------------------------------- other events
 

@@ -459,6 +459,40 @@ def test_one_measure_is_corrected_and_the_other_one_stays(toxicity_first):
     assert events(storage)[-1].outcome == {"toxicity": 1.0, "efficacy": None}
 
 
+def test_a_measure_that_was_entered_early_is_corrected_beside_the_form_to_tell(toxicity_first):
+    people, storage = toxicity_first
+    clinic, amend = people["clinic"], f"{FORMS}/amend"
+    pull = asked(clinic)
+    assert amend not in clinic.get(pull).text
+    clinic.send(pull, f"{FORMS}/tell", outcome_toxicity="1")
+    page = clinic.get(pull).text
+    assert "Correct what was told" in page
+    shown = forms_of(page)
+    assert {name for name in shown[amend] if name.startswith("outcome")} == {"outcome_toxicity"}
+    assert "outcome_efficacy" in shown[f"{FORMS}/tell"]
+    assert clinic.send(pull, amend, outcome_toxicity="0", reason="wrong line").status_code == 303
+    last = events(storage)[-1]
+    assert (last.kind, last.actor, last.outcome) == ("amend", "clinic", {"toxicity": 0.0})
+    assert "toxicity: 0" in clinic.get(pull).text
+    refused = clinic.send(pull, amend, outcome_toxicity="missing", reason="lost")
+    assert refused.status_code == 422
+    assert 'id="amend-outcome_toxicity-error"' in refused.text
+    # Somebody else corrects it: the page that was opened before does not overwrite this.
+    chief = people["chief"]
+    stale = forms_of(chief.get(pull).text)[amend]
+    assert chief.send(pull, amend, outcome_toxicity="0,5", reason="checked").status_code == 303
+    typed = stale | {"outcome_toxicity": "1", "reason": "late"}
+    assert chief.client.post(amend, data=typed).status_code == 409
+    page = clinic.get(pull).text
+    assert "somebody has corrected the result since" in page
+    assert amend not in page
+    assert "0.5" not in clinic.get("/studies/wards/entered").text
+    assert "corrected by somebody else" in clinic.get("/studies/wards/entered").text
+    assert clinic.send(pull, f"{FORMS}/tell", outcome_efficacy="1").status_code == 303
+    assert events(storage)[-1].outcome == {"toxicity": 0.5, "efficacy": 1.0}
+    assert "toxicity: 0.5" not in clinic.get(pull).text
+
+
 def test_a_form_hides_no_measure_that_somebody_else_has_entered(toxicity_first):
     people, storage = toxicity_first
     clinic = people["clinic"]

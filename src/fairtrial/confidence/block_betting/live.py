@@ -773,6 +773,15 @@ class LiveBlocks:
         """Return what the block in the first slot adds to each of the accounts."""
         return {total: _leaf(state, part)[0].copy() for total, part in self.accounts.items()}
 
+    def arrays_with(self, tag: int) -> Arrays:
+        """Return the arguments of kernels that read the block of a pull, open or paid."""
+        serial = serial_of_tag(tag)
+        if not 0 <= serial < self._first.item() == len(self.paid):
+            return self.arrays
+        again = _Payment(self)
+        again.open(serial)
+        return again.arrays
+
     def _pay_again(self) -> None:
         """Pay all blocks again, and then those that are complete now."""
         was_finished = self.finished

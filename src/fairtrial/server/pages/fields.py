@@ -113,7 +113,7 @@ def _filled(field: Field, given: Any) -> Field:
 
 _MEASURE = "A number; or the word missing, if it will never be known."
 _LATER = f"{_MEASURE} Leave it blank if it is not known yet."
-_RIGHT = f"{_MEASURE} Leave it blank if the value on record is right."
+_RIGHT = "Leave it blank if the value on record is right."
 _LABEL = "A number, or one of the known values."
 
 
@@ -131,11 +131,17 @@ def tell_fields(problem: Problem, shown: Sequence[str]) -> list[Field]:
     return _fields_of(shown, _LATER, required=False)
 
 
-def correction_fields(problem: Problem, shown: Sequence[str]) -> list[Field]:
-    """Return the fields for a corrected result: of measures only those shown, each optional."""
+def correction_fields(
+    problem: Problem, shown: Sequence[str], *, may_be_missing: bool = True
+) -> list[Field]:
+    """Return the fields for a corrected result: of measures only those shown, each optional.
+
+    `may_be_missing` says whether a measure can be corrected to one that will never be known.
+    """
     if not problem.measures:
         return _outcome_fields(problem)
-    return _fields_of(shown, _RIGHT, required=False)
+    hint = f"{_MEASURE if may_be_missing else 'A number.'} {_RIGHT}"
+    return _fields_of(shown, hint, required=False)
 
 
 def _outcome_fields(problem: Problem) -> list[Field]:

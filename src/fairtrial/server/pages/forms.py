@@ -74,7 +74,8 @@ def forms_of(
     known = list(seen.values or ()) if problem.measures else []
     tell = tell_fields(problem, [name for name in problem.outcome_fields if name not in known])
     conduct = study.checks.conduct
-    corrections = [*correction_fields(problem, known), reason_field()]
+    is_told = row.told_seq is not None
+    corrections = [*correction_fields(problem, known, may_be_missing=is_told), reason_field()]
     explanation = (
         "Enter the values that you have, and leave the others blank until you have them: each "
         "counts as soon as all are there, and is never lost."
@@ -117,8 +118,8 @@ def forms_of(
         ),
         "amend": Form(
             "amend",
-            "Correct the result",
-            "The result that is on record was wrong. It stays in the log beside the correction.",
+            "Correct what was told" if row.told_seq is None else "Correct the result",
+            "A value that is on record was wrong. It stays in the log beside the correction.",
             "Record the correction",
             refused.get("amend") or Fields(corrections),
             danger=True,
@@ -139,6 +140,7 @@ def forms_of(
         names = ["tell"] if tell else []
         if row.state == "open":
             names += [*(["report"] if problem.has_readings else []), "fail"]
+        names += ["amend"] if may_correct(study, viewer, row, seen) else []
     names += ["kit"] if conduct.kits is not None else []
     names += ["unmask"] if may_unmask(study, viewer) else []
     # Show the refused form even if the pull has changed meanwhile.

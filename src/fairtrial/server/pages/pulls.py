@@ -32,6 +32,7 @@ from fairtrial.server.routes.common import PullId, StudyName
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Service, TheService
 from fairtrial.study import Study
+from fairtrial.study.early_values import early_records
 from fairtrial.study.log import PullRow, as_time
 from fairtrial.study.numbers import numbers_of
 from fairtrial.study.writer import participant_key
@@ -276,7 +277,7 @@ async def pull_page(
             done=_done(opened, viewer, said),
             number=row.number,
             pull_id=pull,
-            seen=row.value_seq,
+            seen=version_of(opened, row),
             facts=_facts(opened, viewer, row, seen),
             forms_shown=forms,
             key=secrets.token_hex(16),
@@ -291,6 +292,15 @@ def row_of(study: Study, pull: str) -> PullRow:
     if row is None:
         raise UnknownPull("this study never issued such a pull")
     return row
+
+
+def version_of(study: Study, row: PullRow) -> str:
+    """Return a text that changes whenever what is on record of a pull is corrected, or told."""
+    if row.value_seq is not None:
+        return str(row.value_seq)
+    session = study.session
+    early = early_records(session.store, session.id, [row])
+    return next((str(one.seq) for one in reversed(early) if one.kind == "amend"), "early")
 
 
 def _facts(study: Study, viewer: Caller, row: PullRow, seen: Entered) -> list[tuple[str, str]]:

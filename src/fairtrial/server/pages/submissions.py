@@ -44,7 +44,7 @@ from fairtrial.server.pages.forms import (
 )
 from fairtrial.server.pages.guarded import PageRoute
 from fairtrial.server.pages.observers import View
-from fairtrial.server.pages.pulls import NO_CACHE, pull_page, pulls_page, row_of
+from fairtrial.server.pages.pulls import NO_CACHE, pull_page, pulls_page, row_of, version_of
 from fairtrial.server.pages.routes import shown, study_page, viewer_of
 from fairtrial.server.pages.site import address
 from fairtrial.server.pages.tabs import PULLS
@@ -165,14 +165,14 @@ async def amend(request: Request, service: TheService, study: StudyName) -> Resp
 
     def require(opened: Study) -> None:
         require_correction(opened, form.viewer, write)
-        _require_seen(form, row_of(opened, form.pull))
+        _require_seen(form, opened, row_of(opened, form.pull))
 
     return await _on_pull(form, "amend", fields, write, require)
 
 
-def _require_seen(form: _Sent, row: PullRow) -> None:
+def _require_seen(form: _Sent, study: Study, row: PullRow) -> None:
     """Raise if the result was corrected after the page with the form was made."""
-    if str(form.given.get("seen", "")) != str(row.value_seq):
+    if str(form.given.get("seen", "")) != version_of(study, row):
         text = (
             "the result has been corrected meanwhile: check its value above before you correct it"
         )

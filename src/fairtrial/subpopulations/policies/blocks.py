@@ -478,6 +478,12 @@ class BlockBetting(BlockPolicy):
         known = self._measured.of_pull(pull, value)
         self._measured.read(pull, known, was_lost=pull.number in self._lost)
 
+    def on_amend_reading(self, pull: Pull, old: Any, new: Any) -> None:
+        """Correct early values in the data, and in bets that have used them."""
+        assert self._measured is not None, "only measures can come early"
+        correction = self._told(pull, old), self._told(pull, new)
+        self._measured.amend_early(pull, *correction, was_lost=pull.number in self._lost)
+
     @property
     def closed_arms(self) -> tuple[str, ...]:
         """The labels of the arms that people have closed."""

@@ -232,9 +232,16 @@ class MeasuredBlocks(CellBlocks):
         Number of measures that an outcome has; bets can use others besides.
     never_known : array of shape (cells, M)
         Values that will never be known, of pulls that have ended: told, or given up.
+    failed_overdue : list of int
+        Pulls given up after some of their values had counted for a closed block.
+    uncounted : list of int
+        Pulls whose values came after they were given up, too late for their blocks.
     """
 
-    more_fields: ClassVar[tuple[str, ...]] = (*CellBlocks.more_fields, "never_known")
+    more_fields: ClassVar[tuple[str, ...]] = (
+        *CellBlocks.more_fields,
+        *("never_known", "failed_overdue", "uncounted"),
+    )
 
     kernels: ClassVar[_Kernels] = blocks
     verdict = ("answer",)
@@ -261,6 +268,8 @@ class MeasuredBlocks(CellBlocks):
         self._units = units_of(problem, self._question.objective)
         self.outcomes = len(problem.measures)
         self.never_known = np.zeros((problem.n_actions, self.outcomes))
+        self.failed_overdue: list[int] = []
+        self.uncounted: list[int] = []
         model = self._model()
         constants, _ = CONSTANTS.pack(Constants(model, rules))
         arms, groups = problem.shape
@@ -321,8 +330,11 @@ class MeasuredBlocks(CellBlocks):
         if pull.number in self._overdue:
             self._replace_worst(pull, told)
         elif was_lost:
-            if not self.kernels.tell_late(self.arrays, *arguments):
-                self._change_paid(tag, lambda arrays: self.kernels.tell_late(arrays, *arguments))
+            counts = self.kernels.tell_late(self.arrays, *arguments) or self._change_paid(
+                tag, lambda arrays: self.kernels.tell_late(arrays, *arguments)
+            )
+            if not counts:
+                self.uncounted.append(pull.number)
         else:
             is_paid = self.is_paid(pull)
             self.kernels.read(self.arrays, *arguments)
@@ -333,6 +345,8 @@ class MeasuredBlocks(CellBlocks):
     def lose(self, pull: Pull, *details: Any, stopped: bool) -> None:
         """Record that a pull will have no values except those that were reported."""
         self._count_never_known(pull, self._reported(pull.number), None, has_ended=False)
+        if pull.number in self._overdue and self._gave_values(pull):
+            self.failed_overdue.append(pull.number)
         if self.is_paid(pull) and pull.number not in self._overdue:
             # The pull counted for its bets, which the stop does not change.
             self.lost += 1
@@ -385,6 +399,44 @@ class MeasuredBlocks(CellBlocks):
         """Correct the values of a pull, and all bets on them."""
         self._count_never_known(pull, new, old, has_ended=True)
         super().amend(pull, self._inward(old), self._inward(new))
+
+    def amend_early(self, pull: Pull, old: Floats, new: Floats, *, was_lost: bool) -> None:
+        """Correct values that came before the others of their pull, and the bets that used them.
+
+        Parameters
+        ----------
+        pull : Pull
+            A pull that was not told yet.
+        old, new : array
+            All its values so far, before and after the correction, with NaN for the others.
+        was_lost : bool
+            Whether the pull was given up.
+        """
+        before, now = self._inward(old), self._inward(new)
+        as_worst = pull.number in self._overdue or pull.number in self.failed_overdue
+        constants = self.as_worst if as_worst else self._constants
+        is_counted = as_worst or self._has_counted(pull, before, was_lost=was_lost)
+        # Outside of blocks only the data are corrected.
+        tag = pull.tag if is_counted else -1
+        correction = pull.action, tag, before, now, pull.number
+        self.kernels.correct((constants, *self.arrays[1:]), *correction)
+        follows = not 0 <= serial_of_tag(tag) < self._first.item() or self._change_paid(
+            tag, lambda arrays: self.kernels.correct((constants, *arrays[1:]), *correction)
+        )
+        if pull.tag >= 0:
+            self.corrected += follows
+            self.amended += not follows
+
+    def _has_counted(self, pull: Pull, known: Floats, *, was_lost: bool) -> bool:
+        """Return whether the block of a pull without an outcome has counted its known values."""
+        if pull.number in self.uncounted:
+            return False
+        is_called_back = any(number == pull.number for number, _, _ in self.called_back)
+        if was_lost and not is_called_back and not self._makes_again:
+            # The pull counted as one whose other values are missing.
+            return True
+        arrays = self.arrays_with(pull.tag)
+        return self.kernels.is_counted(arrays, pull.action, pull.tag, known)
 
     def run(self, environment: Any, batch: float, generator: np.random.Generator, most: int) -> int:
         """Run until the stop or `most` pulls; return their number."""
