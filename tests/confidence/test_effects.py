@@ -618,3 +618,15 @@ def test_a_control_that_is_no_arm_is_refused(make, control):
     with raises(InvalidArgument, "control", given=control):
         make(control)
     assert make("b").control == "b"
+
+
+def test_a_mean_is_in_the_range_of_its_results_wherever_that_begins() -> None:
+    """The same results between 0 and 100, and between -20 and 80, which is 20 less."""
+    found = []
+    for low in (0.0, -20.0):
+        ones = np.ones((4, 1))
+        results = BlockResults(50 * ones, 2 * ones, 500 * ones, 9000 * ones, low * ones)
+        spread = Spread(np.array([50.0]), (low, low + 100.0))
+        found.append(difference_of_arms(results, np.array([1.0]), spread, 0.05))
+    assert found[0].lower < 10.0 < found[0].upper
+    assert [end + 20.0 for end in found[1]] == pytest.approx([*found[0]])

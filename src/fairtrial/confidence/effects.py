@@ -68,6 +68,10 @@ class DifferenceInterval(NamedTuple):
             return self
         return self._replace(estimate=min(max(estimate, self.lower), self.upper))
 
+    def plus(self, shift: float) -> DifferenceInterval:
+        """Return the interval moved by a number."""
+        return DifferenceInterval(*(value + shift for value in self))
+
     def times(self, factor: float) -> DifferenceInterval:
         """Return the interval in other units, or of the opposite difference."""
         low, high = sorted((self.lower * factor, self.upper * factor))
@@ -374,7 +378,7 @@ def difference_of_arms(
         Results of T blocks whose counts did not depend on their results.
     target : array of shape (A,)
         The weight of each action's mean in the difference; the positive ones sum to 1, as do the
-        negative ones.
+        negative ones. Without negative ones, the difference is a mean.
     spread : Spread
         What is known about the spread of the results.
     level : float
@@ -397,7 +401,9 @@ def difference_of_arms(
         one_of_each = float((target[wanted] ** 2 * own.scale**2).sum())
         found = difference_with_noise(known, weights, own.scale, level, one_of_each)
     else:
-        found = difference_in_range(known, weights, *own.reward_range, level)
+        # In the units of the range its lower end is 0. That cancels out of differences only.
+        start = own.reward_range[0] * float(target.sum())
+        found = difference_in_range(known, weights, *own.reward_range, level).plus(start)
     return found.around(results.difference_of_means(target))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -142,38 +143,47 @@ class OutsideResults:
     ----------
     number : int
         Number of actions; 0 if nothing needs these results.
-    reward_range : (float, float) or None
-        The range of all results, if it is known: sums of squares are about its middle.
+    ranges : sequence of ((float, float) or None)
+        The range of each value of a result, if it is known: sums of squares are about its middle.
 
     Attributes
     ----------
-    moments : ndarray of shape (2, 3, number)
-        Of the results before and after the blocks: their number, sum and sum of squares by action.
+    moments : ndarray of shape (2, 3, values * number)
+        Of the results before and after the blocks: for each of their values, and each action, how
+        many are known, their sum and their sum of squares.
     """
 
-    def __init__(self, number: int = 0, reward_range: tuple[float, float] | None = None) -> None:
-        self.moments = np.zeros((2, 3, number))
-        low, high = reward_range or (0.0, 0.0)
-        self._centre = low + (high - low) / 2
+    def __init__(
+        self, number: int = 0, ranges: Sequence[tuple[float, float] | None] = (None,)
+    ) -> None:
+        self.moments = np.zeros((2, 3, len(ranges) * number))
+        self._number = number
+        ends = [one or (0.0, 0.0) for one in ranges]
+        self._centres = np.array([low + (high - low) / 2 for low, high in ends])
 
-    def add(self, after: bool, action: int, value: float) -> None:
-        """Add a result."""
-        off = value - self._centre
-        self.moments[int(after), :, action] += (1.0, off, off * off)
+    def add(self, after: bool, action: int, values: NDArray[np.float64]) -> None:
+        """Add the values of a result; NaN if unknown."""
+        self._count(after, action, values, 1.0)
 
-    def remove(self, after: bool, action: int, value: float) -> None:
+    def remove(self, after: bool, action: int, values: NDArray[np.float64]) -> None:
         """Remove a result that was added, because it is corrected."""
-        off = value - self._centre
-        self.moments[int(after), :, action] -= (1.0, off, off * off)
+        self._count(after, action, values, -1.0)
 
-    def as_block(self, after: bool, assigned: NDArray[np.float64]) -> BlockResults:
-        """Return a part as a block with that many assigned units; those without results are lost.
+    def _count(self, after: bool, action: int, values: NDArray[np.float64], sign: float) -> None:
+        known = ~np.isnan(values)
+        off = np.where(known, values - self._centres, 0.0)
+        own = self.moments[int(after), :, action :: self._number]
+        own += sign * np.stack([known, off, off * off])
 
-        `assigned` has shape (actions,).
+    def as_block(self, after: bool, assigned: NDArray[np.float64], value: int = 0) -> BlockResults:
+        """Return a part as a block with that many assigned units; those without a value are lost.
+
+        `assigned` has shape (actions,). `value` is the place of the value in a result.
         """
-        counts, sums, squares = self.moments[int(after)]
+        start = value * self._number
+        counts, sums, squares = self.moments[int(after), :, start : start + self._number]
         lost = np.maximum(assigned - counts, 0.0)
-        rows = counts, lost, sums, squares, np.full_like(counts, self._centre)
+        rows = counts, lost, sums, squares, np.full_like(counts, self._centres[value])
         return BlockResults(*(row[np.newaxis].copy() for row in rows))
 
 

@@ -431,8 +431,17 @@ class BlockPolicy(FixedConfidencePolicy):
             raise InvalidArgument("assigned", "must be given without batch and max_pulls")
         self._cuts = cuts
         if self._compares_units or self._keeps_outside:
-            self._outside = OutsideResults(self.problem.n_actions, self.problem.reward_range)
+            self._outside = OutsideResults(self.problem.n_actions, self._ranges_of_values)
         self._blocks.skip_initial_block()
+
+    @property
+    def _ranges_of_values(self) -> list[tuple[float, float] | None]:
+        """The range of each number that `_values` returns, if it is known."""
+        return [self.problem.reward_range]
+
+    def _values(self, outcome: Any) -> Floats:
+        """Return the numbers of an outcome that are shown: first the one that compares arms."""
+        return np.array([outcome], dtype=np.float64)
 
     def _note_outside(self, pull: Pull, outcome: Any, instead_of: Any = None) -> None:
         """Record a result of a finished experiment if it is in no block."""
@@ -441,8 +450,8 @@ class BlockPolicy(FixedConfidencePolicy):
         is_after = not 0 <= pull.number < self._cuts.rest
         if is_after or pull.number < self._cuts.begin:
             if instead_of is not None:
-                self._outside.remove(is_after, pull.action, instead_of)
-            self._outside.add(is_after, pull.action, outcome)
+                self._outside.remove(is_after, pull.action, self._values(instead_of))
+            self._outside.add(is_after, pull.action, self._values(outcome))
 
     def _difference_of_all(self, spread: Spread) -> DifferenceAt | None:
         """Return what finds a difference from a finished experiment; None without any results.
@@ -453,24 +462,30 @@ class BlockPolicy(FixedConfidencePolicy):
         cuts = self._cuts
         if cuts is None or not self._compares_units:
             return None
-        before, after = self._outside_blocks(cuts)
-        parts = before, self._blocks.paid_results(losses_count=True), after
-        found = [part for part in parts if part is not None]
+        found = self._blocks_of_all(cuts, self._blocks.paid_results(losses_count=True))
+        return None if found is None else partial(difference_of_arms, found, spread=spread)
+
+    def _blocks_of_all(
+        self, cuts: Cuts, paid: BlockResults | None, value: int = 0
+    ) -> BlockResults | None:
+        """Return all blocks of one of the numbers of results; None without any."""
+        before, after = self._outside_blocks(cuts, value)
+        found = [part for part in (before, paid, after) if part is not None]
         if not found:
             return None
         results = reduce(BlockResults.followed_by, found)
-        if not self._losses_count:
-            results = results.without_losses()
-        return partial(difference_of_arms, results, spread=spread)
+        return results if self._losses_count else results.without_losses()
 
-    def _outside_blocks(self, cuts: Cuts) -> tuple[BlockResults | None, BlockResults | None]:
+    def _outside_blocks(
+        self, cuts: Cuts, value: int = 0
+    ) -> tuple[BlockResults | None, BlockResults | None]:
         """Return the results before and after the blocks, as a block each, once they are known."""
         before = after = None
         if min(self._outstanding, default=self.asked) >= cuts.begin:
-            before = self._outside.as_block(False, cuts.initial_counts)
+            before = self._outside.as_block(False, cuts.initial_counts, value)
         if self.stopped:
             last = self.asked if self._finished else cuts.rest
-            after = self._outside.as_block(True, cuts.counts_after(last))
+            after = self._outside.as_block(True, cuts.counts_after(last), value)
         return before, after
 
     @property

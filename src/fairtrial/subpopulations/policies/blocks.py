@@ -22,7 +22,7 @@ from fairtrial.confidence.block_betting import (
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.book import book_dimensions
 from fairtrial.confidence.block_betting.cuts import Cuts
-from fairtrial.confidence.effects import Difference, DifferenceAt, Spread
+from fairtrial.confidence.effects import Difference, DifferenceAt, Spread, difference_of_arms
 from fairtrial.confidence.means import Settled
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.policy import Choice
@@ -236,10 +236,46 @@ class BlockBetting(BlockPolicy):
             self._blocks = self._measured
         else:
             self._blocks = self._blocks_of_one_measure(problem)
-        self._compares_units = not problem.measures and problem.prediction is None
-        self._keeps_outside = isinstance(self._blocks, PredictedBlocks) and not problem.measures
+        self._compares_units = problem.prediction is None
+        self._keeps_outside = isinstance(self._blocks, PredictedBlocks)
         self._follow(assigned)
         self._require_pulls_for_a_bet()
+
+    @property
+    def _compared_spread(self) -> Spread:
+        """What is known about the spread of the numbers by which arms are compared."""
+        if self._measured is not None:
+            return self._measured.objective_spread
+        return Spread(self.problem.scale.ravel(), self.problem.reward_range)
+
+    @property
+    def _ranges_of_values(self) -> list[tuple[float, float] | None]:
+        first, ranges = self._compared_spread.reward_range, self.problem.measure_ranges
+        if self._measured is None:
+            return [first]
+        if ranges is None:
+            return [None] * (1 + len(self.problem.measures))
+        return [first, *map(tuple, ranges.tolist())]
+
+    def _values(self, outcome: Any) -> Floats:
+        if self._measured is None:
+            return super()._values(outcome)
+        return self._measured.shown_values(outcome)
+
+    def _measure_in_range(self, measure: int | None) -> DifferenceAt | None:
+        """Return what finds means of a measure from a finished experiment, if it has a range.
+
+        None stands for the objective.
+        """
+        ranges, measured, cuts = self.problem.measure_ranges, self._measured, self._cuts
+        if not self._compares_units or ranges is None or measured is None or cuts is None:
+            return None
+        if measure is None or measured.is_objective(measure):
+            return self._difference_in_range
+        found = self._blocks_of_all(cuts, measured.paid_values(measure), 1 + measure)
+        low, high = ranges[measure].tolist()
+        spread = Spread(np.full(self.problem.n_actions, (high - low) / 2), (low, high))
+        return None if found is None else partial(difference_of_arms, found, spread=spread)
 
     def _values_so_far_of(self, number: int) -> Floats | None:
         return self._values_so_far.get(number)
@@ -603,11 +639,8 @@ class BlockBetting(BlockPolicy):
     @property
     def _difference_in_range(self) -> DifferenceAt | None:
         """What finds means from a finished experiment whose rewards have a range."""
-        if self.problem.reward_range is None:
-            return None
-        return self._difference_of_all(
-            Spread(self.problem.scale.ravel(), self.problem.reward_range)
-        )
+        spread = self._compared_spread
+        return None if spread.reward_range is None else self._difference_of_all(spread)
 
     @property
     def _settled_cells(self) -> Settled:
@@ -630,7 +663,8 @@ class BlockBetting(BlockPolicy):
         if self._measured is None:
             return cell_report.estimates(self._cells)
         known = self._measured, self._settled_measures(self._measured), self.problem, self.delta
-        return cell_estimates(*known), arm_estimates(*known)
+        more = *known, self._measure_in_range
+        return cell_estimates(*more), arm_estimates(*more)
 
     def _settled_measures(self, measured: MeasuredBlocks) -> Settled:
         """Return the values of measures that means count, by cell."""
@@ -661,9 +695,7 @@ class BlockBetting(BlockPolicy):
             return self._blocks.adjusted_difference(level, losses_count=counts, **outside)
         if isinstance(self._blocks, ResidualBlocks):
             return self._blocks.adjusted_difference(level, losses_count=self._losses_count)
-        spread = Spread(problem.scale.ravel(), problem.reward_range)
-        if self._measured is not None:
-            spread = self._measured.objective_spread
+        spread = self._compared_spread
         found = self._difference_by(spread, level)
         if found is None and self._cuts is not None:
             return cell_report.difference_from_counted(self._cells, spread)
@@ -689,7 +721,9 @@ class BlockBetting(BlockPolicy):
         if self._measured is not None:
             known = self._measured, self._settled_measures(self._measured), self.problem, self.delta
             holds = not self._why_approximate
-            parts["measure_limits"] = limits_of_measures(*known, self._threshold, holds=holds)
+            parts["measure_limits"] = limits_of_measures(
+                *known, self._threshold, self._measure_in_range, holds=holds
+            )
             parts["measures"] = values_of_measures(*known, self._early_values)
         return parts
 

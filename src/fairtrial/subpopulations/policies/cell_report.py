@@ -33,6 +33,7 @@ __all__ = [
     "effect_level",
     "effects",
     "estimates",
+    "targets_of_arms",
 ]
 
 Floats = NDArray[np.float64]
@@ -232,8 +233,12 @@ def _weighted_means(cells: Cells) -> Means:
     shares = cells.problem.shares
     if cells.difference is None:
         return _means(cells, cells.delta / len(shares)).weighted(shares)
-    targets: Floats = np.kron(np.eye(len(cells.problem.arms)), shares).astype(np.float64)
-    return means_from(cells.difference, targets, cells.delta)
+    return means_from(cells.difference, targets_of_arms(cells.problem), cells.delta)
+
+
+def targets_of_arms(problem: Problem) -> Floats:
+    """Return for each arm the weight of every action in its mean over all groups."""
+    return np.kron(np.eye(len(problem.arms)), problem.shares).astype(np.float64)
 
 
 def _none_if_infinite(limit: float) -> float | None:

@@ -659,6 +659,37 @@ class MeasuredBlocks(CellBlocks):
         known = np.arange(len(complete)) < _first_true(awaited > 0.0)
         return found.only(known, np.ones(complete.shape[1], dtype=bool)) if known.any() else None
 
+    def shown_values(self, values: Floats) -> Floats:
+        """Return the objective of a pull and all its values; NaN where one is unknown."""
+        weights = np.asarray(self._problem.objective_weights)
+        used = weights != 0.0
+        known = np.asarray(values, dtype=np.float64)
+        return np.concatenate([[known[used] @ weights[used]], known])
+
+    def is_objective(self, measure: int) -> bool:
+        """Return whether the objective is this measure alone."""
+        weights = np.zeros(len(self._problem.measures))
+        weights[measure] = 1.0
+        return bool((np.asarray(self._problem.objective_weights) == weights).all())
+
+    def paid_values(self, measure: int) -> BlockResults | None:
+        """Return the values of a measure with a range in paid blocks; unknown ones are lost.
+
+        Blocks do not keep sums of squares of each measure. In units of its range, the square of a
+        value is at most the value, and equal to it if all values are the ends of the range.
+        """
+        ranges = self._problem.measure_ranges
+        if ranges is None or not self.paid or len(self.paid) != self._first.item():
+            return None
+        low, high = ranges[measure].tolist()
+        pairs = self.in_paid_blocks("pairs").reshape(len(self.paid), *self.state.pairs.shape[1:])
+        counts = pairs[:, :, measure, measure]
+        inward = self._by_measure("values")[..., measure]
+        sums = self._units.unit[measure] * inward + counts * (self._units.low[measure] - low)
+        losses = np.maximum(self._pulls_in_paid_blocks - counts, 0.0)
+        centres = np.full_like(counts, low)
+        return BlockResults(counts, losses, sums, (high - low) * sums, centres)
+
     @property
     def objective_data(self) -> tuple[Floats, Floats]:
         """Counts and sums of the objective by cell, in its own units, shape (K, L)."""

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import promise
-from fairtrial.confidence.means import Means, Settled, means_of
+from fairtrial.confidence.effects import DifferenceAt
+from fairtrial.confidence.means import Means, Settled, means_from, means_of
 from fairtrial.core.progress_parts import MeasureLimit, MeasureValues
 from fairtrial.core.recommendation import Estimate, Guarantee
+from fairtrial.subpopulations.policies.cell_report import targets_of_arms
 from fairtrial.subpopulations.policies.measured_blocks import MeasuredBlocks
 from fairtrial.subpopulations.problem import LimitRow, Problem
 
@@ -26,6 +28,8 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+FromBlocks = Callable[[int | None], DifferenceAt | None]
 
 
 def promise_on_measures(problem: Problem, delta: float) -> Guarantee:
@@ -54,11 +58,20 @@ def promise_on_measures(problem: Problem, delta: float) -> Guarantee:
 
 
 def cell_estimates(
-    blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float
+    blocks: MeasuredBlocks,
+    settled: Settled,
+    problem: Problem,
+    delta: float,
+    from_blocks: FromBlocks,
 ) -> tuple[Estimate, ...]:
-    """Return an estimate of every measure of every cell."""
+    """Return an estimate of every measure of every cell.
+
+    `from_blocks` finds means of a measure, or of the objective (None), from blocks that have all
+    results that count, if there are any.
+    """
     values = blocks.values
-    found = _within_ranges(_means(blocks, settled, problem, _level(delta)), problem)
+    found = _means(blocks, settled, problem, _level(delta))
+    found = _within_ranges(_means_from_blocks(found, from_blocks, delta), problem)
     estimates = []
     for place in np.ndindex(values.shape):
         k, group, m = place
@@ -85,15 +98,18 @@ def cell_estimates(
 
 
 def arm_estimates(
-    blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float
+    blocks: MeasuredBlocks,
+    settled: Settled,
+    problem: Problem,
+    delta: float,
+    from_blocks: FromBlocks,
 ) -> tuple[Estimate, ...]:
     """Return an estimate of the quality of every arm, in the units of the objective.
 
-    Its results are the pulls with all the values that the objective needs.
+    Its results are the pulls with all the values that the objective needs. `from_blocks`: as in
+    `cell_estimates`.
     """
-    weights = problem.shares[:, np.newaxis] * np.asarray(problem.objective_weights)
-    used = weights != 0.0
-    found = _means(blocks, settled, problem, delta / used.sum()).combined(weights)
+    found = _means_of_arms(blocks, settled, problem, delta, from_blocks(None))
     found = found.within(blocks.objective_spread.reward_range)
     needed = np.asarray(problem.objective_weights) != 0.0
     counted = settled.counts[..., needed].min(axis=2).sum(axis=1)
@@ -102,6 +118,21 @@ def arm_estimates(
         Estimate({"arm": arm}, int(results[k]), *found.at(k), counted=int(counted[k]))
         for k, arm in enumerate(problem.arms)
     )
+
+
+def _means_of_arms(
+    blocks: MeasuredBlocks,
+    settled: Settled,
+    problem: Problem,
+    delta: float,
+    objective: DifferenceAt | None,
+) -> Means:
+    """Return the mean objective of every arm over all groups."""
+    if objective is not None:
+        return means_from(objective, targets_of_arms(problem), delta)
+    weights = problem.shares[:, np.newaxis] * np.asarray(problem.objective_weights)
+    used = weights != 0.0
+    return _means(blocks, settled, problem, delta / used.sum()).combined(weights)
 
 
 def _level(delta: float) -> float:
@@ -116,6 +147,20 @@ def _level(delta: float) -> float:
     probability at most n (x / n) / (2 - x / n) <= x / (2 - x).
     """
     return 2.0 * delta / (2.0 + delta)
+
+
+def _means_from_blocks(means: Means, from_blocks: FromBlocks, delta: float) -> Means:
+    """Return the means of all measures, shape (K, L, M), from blocks wherever these find them."""
+    *cells, measures = means.mean.shape
+    by_measure = []
+    for m in range(measures):
+        own = Means(*(values[..., m] for values in means))
+        find = from_blocks(m)
+        if find is not None:
+            found = means_from(find, np.eye(math.prod(cells)), delta)
+            own = Means(*(values.reshape(cells) for values in found))
+        by_measure.append(own)
+    return Means(*(np.stack(values, axis=-1) for values in zip(*by_measure, strict=True)))
 
 
 def _within_ranges(means: Means, problem: Problem) -> Means:
@@ -162,6 +207,7 @@ def limits_of_measures(
     problem: Problem,
     delta: float,
     threshold: float,
+    from_blocks: FromBlocks,
     *,
     holds: bool,
 ) -> tuple[MeasureLimit, ...]:
@@ -185,6 +231,8 @@ def limits_of_measures(
     threshold : float
         The log evidence at which the policy settles a ledger that it tests separately; the ledger
         is infinite from then on.
+    from_blocks : callable
+        As in `cell_estimates`.
     holds : bool
         Whether the guarantee holds; without it no limit counts as kept.
     """
@@ -194,7 +242,11 @@ def limits_of_measures(
     def means_at(level: float) -> Means:
         return _within_ranges(_means(blocks, settled, problem, level), problem)
 
-    own = [_own(row, problem, _level(delta), means_at) for row in problem.limit_rows]
+    own = [
+        _own_from_blocks(row, problem, delta, from_blocks)
+        or _own(row, problem, _level(delta), means_at)
+        for row in problem.limit_rows
+    ]
     found = []
     for k, r, row in _limits_of_arms(problem):
         strength = float(evidence[k, r])
@@ -227,17 +279,36 @@ def _own(
     `means_at` returns the means of all measures with intervals of a level. The `level` is shared by
     the means that a limit consists of.
     """
-    groups = np.zeros(len(problem.groups))
-    if row.group is None:
-        # A group without weight may have no values, and does not count in overall limits.
-        groups = problem.shares
-    else:
-        groups[row.group] = 1.0
-    weights = groups[:, np.newaxis] * row.weights
+    weights = _groups_of(row, problem)[:, np.newaxis] * row.weights
     arms = 1 if row.control is None else 2
     shared = level / (arms * np.count_nonzero(weights))
     means = means_at(shared).combined(weights)
     return means if row.control is None else means.apart_from(row.control)
+
+
+def _own_from_blocks(
+    row: LimitRow, problem: Problem, delta: float, from_blocks: FromBlocks
+) -> Means | None:
+    """Return the same from blocks, if these find them; NaN for arms that the limit is not on."""
+    find = from_blocks(row.measure)
+    if find is None:
+        return None
+    arms = np.eye(len(problem.arms))
+    targets = np.kron(
+        arms if row.control is None else arms - arms[row.control], _groups_of(row, problem)
+    )
+    limited = np.isfinite(row.bounds)
+    found = np.full((3, len(arms)), np.nan)
+    found[:, limited] = means_from(find, targets[limited], delta)
+    return Means(*found)
+
+
+def _groups_of(row: LimitRow, problem: Problem) -> Floats:
+    """Return the weight of every group in the limited mean, shape (L,)."""
+    if row.group is None:
+        # A group without weight may have no values, and does not count in overall limits.
+        return np.asarray(problem.shares)
+    return np.asarray(np.eye(len(problem.groups))[row.group])
 
 
 def _limits_of_arms(problem: Problem) -> Iterator[tuple[int, int, LimitRow]]:
