@@ -147,3 +147,20 @@ def test_the_studies_of_a_service_have_the_same_tools(storage):
         token = service.token("model", "run", "read")
         shown = used(service.url, use, "--write", FAIRTRIAL_TOKEN=token)
     assert (shown["events"], shown["progress"]["told"]) == (2, 1)
+
+
+def test_evidence_is_the_number_that_the_page_shows(storage):
+    with Study.open(storage, "trial") as study:
+        while not study.stopped:
+            pulls = study.ask(20)
+            study.tell_many([(pull, float(pull.arm == "a")) for pull in pulls])
+            assert study.n_events < 5_000
+
+    async def use(client):
+        shown = await called(client, "show_study", study="trial")
+        answer = await called(client, "recommend", study="trial")
+        return shown["progress"], answer["evidence"]
+
+    for found in used(storage, use):
+        assert (found["evidence_against_last_rival"], found["evidence_needed"]) == (20.0, 20.0)
+        assert not {"evidence", "threshold", "evidence_scale"} & set(found)

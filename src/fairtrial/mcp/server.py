@@ -27,7 +27,9 @@ stops by itself once there is enough evidence.
 You may look at a study as often as you like: its guarantee holds however often and whenever
 somebody looks. But it is a guarantee for the study's own answer, so do not declare a winner before
 `status` is "decided": until then `leader` is only who leads so far. Say what the `guarantee` says:
-whether it is proven, its assumptions, and its doubts."""
+whether it is proven, its assumptions, and its doubts.
+
+`evidence_against_last_rival` is an e-value: the study decides when it reaches `evidence_needed`."""
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from fairtrial.client.address import is_service
 from fairtrial.client.remote_study import RemoteStudy
 from fairtrial.core.parameters import plain
 from fairtrial.core.problem import Outcome
+from fairtrial.core.recommendation import Progress
 from fairtrial.errors import InvalidArgument
 from fairtrial.server.documents import event_document, spelled
 from fairtrial.study import Study, StudyPull, list_studies
@@ -20,6 +22,8 @@ from fairtrial.study import Study, StudyPull, list_studies
 __all__ = ["Studies"]
 
 _MOST_PULLS = 100
+
+_LARGEST_LOGARITHM = 700.0
 
 
 class Studies:
@@ -61,7 +65,7 @@ class Studies:
     def shown(self, name: str) -> dict[str, Any]:
         """Return the question of a study, its estimates so far, and its warnings."""
         with self._opened(name) as study:
-            progress = study.progress().to_dict()
+            progress = _shown(study.progress())
             health = study.health()
             document = {
                 "study": name,
@@ -76,7 +80,8 @@ class Studies:
     def recommended(self, name: str) -> dict[str, Any]:
         """Return the present answer of a study, and what casts doubt on it."""
         with self._opened(name) as study:
-            answer, warnings = study.recommend().to_dict(), study.health()["warnings"]
+            answer = _shown(study.progress())["recommendation"]
+            warnings = study.health()["warnings"]
         return _as_document(answer | {"warnings": warnings})
 
     def verified(self, name: str) -> dict[str, Any]:
@@ -104,6 +109,33 @@ class Studies:
 
 def _pull_document(pull: StudyPull) -> dict[str, Any]:
     return {"pull": pull.id, "number": pull.number, **plain(dict(pull.labels))}
+
+
+def _shown(progress: Progress) -> dict[str, Any]:
+    """Return a progress with its evidence on the scale of pages and commands.
+
+    They show e-values, of which the policy keeps the logarithms, and never more than is needed.
+    """
+    found = progress.to_dict()
+    if progress.evidence_scale != "log_e_value":
+        return found
+    del found["evidence_scale"]
+    for document in (found, found["recommendation"]["evidence"]):
+        if "evidence" not in document:
+            continue
+        gained, needed = document.pop("evidence"), document.pop("threshold")
+        if gained is not None and needed is not None:
+            gained = min(gained, needed)
+        document["evidence_against_last_rival"] = _e_value(gained)
+        document["evidence_needed"] = _e_value(needed)
+    return found
+
+
+def _e_value(logarithm: float | None) -> float | None:
+    """Return an e-value to four digits; None if it is too large for a float."""
+    if logarithm is None or logarithm > _LARGEST_LOGARITHM:
+        return None
+    return float(f"{math.exp(logarithm):.4g}")
 
 
 def _as_document(found: dict[str, Any]) -> dict[str, Any]:
