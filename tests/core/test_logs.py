@@ -11,12 +11,13 @@ import pytest
 
 import fairtrial
 from fairtrial.core import background
-from fairtrial.core.logs import LogEvent
-from fairtrial.errors import ConnectionLost
+from fairtrial.core.logs import LogEvent, RareLog
+from fairtrial.errors import ConnectionLost, InvalidArgument
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
 from fairtrial.study.session import transact
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests.messages import raises
 
 PAGE = Path(__file__).parents[2] / "docs/reference/logging.md"
 ROW = re.compile(r"^\| `fairtrial\.(\w+)` \| `([^`]+)` \| (\w+) \| ([^|]+) \|", re.MULTILINE)
@@ -64,6 +65,25 @@ def test_the_message_has_the_name_and_the_facts(caplog):
     assert (record.name, record.filename) == ("fairtrial.study", "test_logs.py")
 
 
+def test_a_rare_event_is_logged_once_a_minute_with_how_often_it_happened(caplog):
+    rare = RareLog(LogEvent("study", "something", logging.INFO, ("times",)))
+    with caplog.at_level("INFO", "fairtrial"):
+        for at in (0.0, 1.0, 59.0, 60.0, 61.0):
+            rare.log("one", at)
+        rare.log("another", 61.0)
+    assert [facts["times"] for _, facts in events(caplog)] == [1, 3, 1]
+
+
+def test_asks_for_a_group_that_the_study_does_not_know_are_logged(caplog):
+    with Study.create(PROBLEM, POLICY, storage="memory://", name="forgotten", seed=7) as study:
+        for _ in range(3):
+            with raises(InvalidArgument, "group", given="tv"):
+                study.ask(unit="anna", group="tv")
+        study.ask(unit="anna", group="x")
+    found = [facts for event, facts in events(caplog) if event == "unknown label"]
+    assert found == [{"study": "forgotten", "argument": "group", "times": 1}]
+
+
 def test_a_study_logs_that_it_was_created_opened_and_finished(caplog):
     store = MemoryStore()
     with caplog.at_level("DEBUG", "fairtrial.study"):
@@ -95,7 +115,7 @@ def test_a_warning_is_logged_once_by_each_handle(caplog, monkeypatch):
 def test_a_write_that_is_tried_again_is_logged(caplog, monkeypatch):
     store, attempts = MemoryStore(), []
 
-    def lost_at_first(operation):
+    def lost_at_first(operation, flush):
         attempts.append(operation)
         if len(attempts) == 1:
             raise ConnectionLost("gone")

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
+from collections import Counter
 from dataclasses import dataclass
 
-__all__ = ["LogEvent", "logger"]
+__all__ = ["LogEvent", "RareLog", "logger"]
+
+_PAUSE = 60.0
+"""Seconds between two records of an event that may happen all the time."""
 
 _TOP = logging.getLogger("fairtrial")
 # Otherwise Python writes warnings to the standard error of programs that asked for none.
@@ -59,3 +64,30 @@ class LogEvent:
         said = ", ".join(f"{name}={fact!r}" for name, fact in facts.items())
         extra = {"event": self.name, "facts": facts}
         target.log(self.level, "%s: %s", self.name, said, extra=extra, stacklevel=2)
+
+
+class RareLog:
+    """Logs an event at most once a minute for each subject, with the number of `times` since then.
+
+    Parameters
+    ----------
+    event : LogEvent
+        The event; `times` is one of its facts.
+
+    Examples
+    --------
+    >>> event = LogEvent("study", "unknown label", logging.WARNING, ("study", "times"))
+    >>> RareLog(event).log("trial", at=0.0, study="trial")
+    """
+
+    def __init__(self, event: LogEvent) -> None:
+        self._event = event
+        self._times: Counter[str] = Counter()
+        self._logged: dict[str, float] = {}
+
+    def log(self, subject: str, at: float, **facts: object) -> None:
+        """Log that it happened to a subject at a time, in seconds."""
+        self._times[subject] += 1
+        if abs(at - self._logged.get(subject, -math.inf)) >= _PAUSE:
+            self._logged[subject] = at
+            self._event.log(**facts, times=self._times.pop(subject))

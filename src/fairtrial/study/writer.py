@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from fairtrial.core import UNSOLICITED, Pull
+from fairtrial.core.logs import LogEvent, RareLog
 from fairtrial.core.problem import Outcome
 from fairtrial.errors import (
     AlreadyTold,
@@ -72,6 +74,9 @@ from fairtrial.study.writes import (
 )
 
 __all__ = ["NO_OUTCOME", "AssignedUnit", "Previewed", "Writer", "participant_key", "unit_key"]
+
+_UNKNOWN_LABEL = LogEvent("study", "unknown label", logging.WARNING, ("study", "argument", "times"))
+_UNKNOWN = RareLog(_UNKNOWN_LABEL)
 
 _ISSUES = ("ask", "reissue")
 
@@ -266,7 +271,14 @@ class Writer:
         # A pull that somebody else did not finish is not given to another participant or unit.
         has_own = write.participant is not None or write.unit is not None
         again = [] if has_own else self._waiting_again(n, context)
-        fresh, exhausted = self._decide(n - len(again), context, body)
+        try:
+            fresh, exhausted = self._decide(n - len(again), context, body)
+        except InvalidArgument as error:
+            if error.name in context:
+                # Somebody whom the study does not provide for has arrived.
+                at, study = self._now / 1e6, self._study.name
+                _UNKNOWN.log(study, at, study=study, argument=error.name)
+            raise
         items: list[PullRow | Pull] = [*again, *fresh]
         # The first pull records the request's key and number of pulls.
         first = body
