@@ -60,6 +60,23 @@ def test_block_betting_says_what_speaks_against_every_answer(moments):
     assert needed(moments[-1]) == pytest.approx(math.log(20))
 
 
+def test_no_arm_is_an_answer_only_where_an_arm_can_break_a_limit():
+    for floors, answers in ((None, ["a", "b"]), (0.3, ["a", "b", "no arm"])):
+        problem = ft.subpopulations.Problem(["a", "b"], 1, floors=floors, reward_range=(0, 1))
+        progress = ft.subpopulations.BlockBetting(problem).progress()
+        assert [one.answer for one in alternatives(progress)] == answers
+
+
+def test_an_answer_keeps_limits_only_where_there_are_any():
+    for floors, kept in ((None, False), (0.3, True)):
+        problem = ft.subpopulations.Problem(["a", "b"], 1, floors=floors, reward_range=(0, 1))
+        policy = ft.subpopulations.BlockBetting(problem, delta=0.05)
+        while not policy.stopped:
+            pull = policy.ask()
+            policy.tell(pull, float(pull.arm == "a"))
+        assert ("floors" in policy.recommend().reason) is kept
+
+
 def test_the_moment_of_a_ruling_is_the_first_at_which_the_wealth_is_enough(moments):
     when = when_ruled_out(moments)
     assert when.keys() >= {"b", "c"}

@@ -62,11 +62,25 @@ def test_only_a_live_study_has_delays(tmp_path: Path) -> None:
         problem, delayed.BlockBetting(problem), storage="memory://", name="live"
     ) as study:
         study.tell(study.ask(), 1.0)
+        study.ask()
         live = write_report(study, tmp_path / "live.html").read_text(encoding="utf-8")
-    with finished(["a", "b"], 10) as study:
+    with finished(["a", "b"], 10, {"a": 1}) as study:
         over = write_report(study, tmp_path / "over.html").read_text(encoding="utf-8")
     assert "How long results take" in live
     assert "How long results take" not in over
+    assert "time runs out" in live
+    assert "time runs out" not in over
+
+
+def test_only_a_live_study_has_times_at_which_pulls_were_made(tmp_path: Path) -> None:
+    """The rows of a table were not assigned when they are read; corrections are made then."""
+    with finished(["a", "b"], 10) as study:
+        first = next(event for event in study.events() if event.kind == "tell")
+        study.amend(first.pull_id, 0.5, "typing error")
+        rows = table_named(page_of(study, tmp_path), f"First and last of {study.n_events} events")
+    timed = {row[1] for row in rows if any(":" in cell for cell in row)}
+    assert "result corrected" in timed
+    assert not {"pull asked for", "result"} & timed
 
 
 def test_a_live_study_has_no_such_section(tmp_path: Path) -> None:

@@ -75,10 +75,16 @@ class Alternative:
 
 
 def alternatives(progress: Progress) -> list[Alternative]:
-    """Return all possible answers, if the policy judges them one by one; otherwise none."""
+    """Return all possible answers, if the policy judges them one by one; otherwise none.
+
+    "No arm" is left out if it was never possible, because no arm has a limit.
+    """
     best = _best(progress) if progress.recommendation.decided else frozenset()
+    weighed = any(one.log_wealth is not None for one in progress.answers)
     found = []
     for one in progress.answers:
+        if weighed and one.answer is None and one.rejected and one.log_wealth is None:
+            continue
         answer = _name(one.answer)
         accepted = not one.rejected and (answer in best or one.accepted)
         wealth, better = finite(one.log_wealth), one.worse_than

@@ -22,6 +22,8 @@ def counted_note(progress: Progress) -> str:
     '52 of 87 results count for means, differences and evidence'
     """
     settled = progress.settled
+    if settled is None and some_do_not_count(progress.actions):
+        return "Means and their intervals are those of the results that are counted."
     if settled is None or settled >= progress.told:
         return ""
     verb = "counts" if settled == 1 else "count"

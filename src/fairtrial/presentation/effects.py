@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairtrial.core.recommendation import Effect, Progress
-from fairtrial.presentation.counted import counted_note, intervals_note
+from fairtrial.presentation.counted import intervals_note
 from fairtrial.presentation.limits import finite
 from fairtrial.presentation.words import count, percent
 
@@ -97,7 +97,6 @@ def _note(progress: Progress, hidden: int) -> str:
     if progress.intervals == "anytime" and confidence is not None:
         held = f"{percent(confidence)} confidence"
         notes = [f"Each interval holds at all times with {held}, on its own."]
-    notes.append(counted_note(progress))
     if progress.recommendation.decided:
         notes.append(
             "The decision uses all results together, so it can be certain even if such an interval "

@@ -52,6 +52,9 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
     values = dict(found.study.health(blinded=blinded))
     warnings = values.pop("warnings", ())
     kits = values.pop("kits_left", {})
+    if flow_of(found.study, found.arrivals) is not None:
+        # No unit of a finished experiment was ever waited for.
+        values.pop("expiry", None)
     expiry = values.get("expiry")
     if expiry in _EXPIRIES:
         values["expiry"] = _EXPIRIES[str(expiry)]

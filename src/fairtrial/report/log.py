@@ -46,13 +46,18 @@ KINDS = {
 }
 """The kinds of events, in words."""
 
+_OF_UNITS = frozenset({"ask", "tell", "fail", "unsolicited"})
+"""Events that the analysis of a finished experiment writes itself, long after they happened."""
+
 
 def log(found: Findings) -> Markup:
     """Return the section on the log: both ends of it, and the origin of the decisions."""
     first, last, total = _both_ends(found.study)
     left_out = total - len(first) - len(last)
     title = f"First and last of {plural(total, 'event')}"
-    events = event_table(found.study.problem, title, first, last, left_out)
+    was_assigned = found.study.policy.get_params().get("assigned") is not None
+    timeless = _OF_UNITS if was_assigned else frozenset()
+    events = event_table(found.study.problem, title, first, last, left_out, timeless)
     return section("Log", interventions(found.study), events, *origin(found.study))
 
 
@@ -62,17 +67,24 @@ def event_table(
     events: Sequence[EventLike],
     later: Sequence[EventLike] = (),
     left_out: int = 0,
+    timeless: frozenset[str] = frozenset(),
 ) -> Markup:
-    """Return events as a table: a row each, and one for those left out before `later`."""
+    """Return events as a table: a row each, and one for those left out before `later`.
+
+    The times of events of the kinds in `timeless` are not shown.
+    """
     every = [*events, *later]
     columns = [column for column in _COLUMNS if column.always or any(map(column.value, every))]
-    rows: list[Sequence[object]] = [
-        [one.cell(problem, event) for one in columns] for event in events
-    ]
+
+    def row(event: EventLike) -> list[object]:
+        hidden = (_WHEN,) if event.kind in timeless else ()
+        return ["" if one in hidden else one.cell(problem, event) for one in columns]
+
+    rows: list[Sequence[object]] = [row(event) for event in events]
     if left_out > 0:
         blank = [""] * (len(columns) - 2)
         rows.append(["…", f"{count(left_out)} left out", *blank])
-    rows += [[one.cell(problem, event) for one in columns] for event in later]
+    rows += [row(event) for event in later]
     return table(title, [one.name for one in columns], rows)
 
 
@@ -154,6 +166,8 @@ def _reason(event: EventLike) -> object:
     return f"{name} {event.body[name]}: {reason}"
 
 
+_WHEN = _Column("Time (UTC)", lambda e: e.at, lambda _, e: e.at.astimezone(UTC).strftime(_TIME))
+
 _COLUMNS = (
     _Column("Event", lambda e: e.seq, lambda _, e: count(e.seq)),
     _Column("What happened", _happened, lambda _, e: _happened(e)),
@@ -161,6 +175,6 @@ _COLUMNS = (
     _Column("Value", lambda e: e.outcome, _outcome),
     _Column("Who", lambda e: e.actor, lambda _, e: label(e.actor or ""), always=False),
     _Column("Reason", _reason, lambda _, e: label(_reason(e) or ""), always=False),
-    _Column("Time (UTC)", lambda e: e.at, lambda _, e: e.at.astimezone(UTC).strftime(_TIME)),
+    _WHEN,
     _Column("Hash", lambda e: e.hash, lambda _, e: e.hash[:_HASH_SHOWN]),
 )

@@ -96,8 +96,10 @@ class ArmsWithLimits(Answers):
         spare = self._problem.floor_tolerance
         if label is None:
             return self.no_arm + (f" by {spare:g}" if spare else "")
-        kept = f"keeps all its {self._limits}" + (f" to within {spare:g}" if spare else "")
         near = or_within(self._problem.tolerance, "the best")
+        if not self._problem.has_limits:
+            return f"{label!r} is the best arm{near}"
+        kept = f"keeps all its {self._limits}" + (f" to within {spare:g}" if spare else "")
         return f"{label!r} is the best arm that {kept}{near}"
 
     @property
