@@ -136,7 +136,7 @@ def test_a_refused_outcome_is_named_with_its_line_and_nothing_is_kept(folder, in
     table.write_text("\n".join(lines) + "\n")
     done = invoke("analyse", configuration(folder), table, *OPTIONS)
     assert done.exit_code == ExitCode.USAGE
-    assert "line 301: outcome" in done.stderr
+    assert "line 301: cured" in done.stderr
     assert not (folder / "cure.db").exists()
 
 

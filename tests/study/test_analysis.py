@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from fairtrial import allocation, analyse, causal, delayed, errors, linear, write_report
+from fairtrial.core.noted import segments_noted
 from fairtrial.presentation.counted import counted_note
 from fairtrial.study import Study
 from fairtrial.study.writer import AssignedUnit, Writer
@@ -554,8 +555,8 @@ def test_an_intervention_without_its_outcome_is_lost() -> None:
     [
         ("arm", "z", errors.InvalidArgument, "table, row 7"),
         ("sensitive", "z", errors.InvalidArgument, "table, row 7"),
-        ("V", "9", errors.InvalidOutcome, "table, row 7: outcome"),
-        ("Y", 2.0, errors.InvalidOutcome, "table, row 7: outcome"),
+        ("V", "9", errors.InvalidOutcome, "table, row 7: V"),
+        ("Y", 2.0, errors.InvalidOutcome, "table, row 7: Y"),
     ],
     ids=str,
 )
@@ -726,3 +727,55 @@ def test_successes_are_refused_if_an_outcome_has_several_parts() -> None:
     with raises(errors.InvalidArgument) as error:
         analyse(problem, DAYS, order="day", count="users", successes="bought")
     assert error.value.name == "successes"
+
+
+# ------------------------------------------------------------ refused outcomes, and segments
+
+
+def page_visits(units: int = 400) -> dict[str, list[object]]:
+    """Return visits of two pages, with the revenue of each in the column 'revenue'."""
+    return {
+        "day": list(range(units)),
+        "arm": ["old", "new"] * (units // 2),
+        "device": ["phone"] * (units // 4) + ["desktop"] * (units - units // 4),
+        "revenue": [float(unit % 7 == 0) for unit in range(units)],
+    }
+
+
+ONE_PAGE = Problem(["old", "new"], ["all"], floors=None, reward_range=(0, 1))
+
+
+def test_a_refused_outcome_is_named_by_its_column_with_the_number_of_others() -> None:
+    table = page_visits()
+    for row in (7, 20, 300):
+        table["revenue"][row] = 1.5
+    with raises(errors.InvalidOutcome, "table, row 7: revenue", given=1.5) as error:
+        analyse(ONE_PAGE, table, order="day", outcome="revenue")
+    assert "2 other rows" in error.value.accepted
+
+
+def test_a_refused_measure_is_named_by_its_column() -> None:
+    problem = Problem(["old", "new"], ["all"], measures={"paid": (0, 1)}, objective="paid")
+    table = page_visits()
+    table["revenue"][7] = 1.5
+    with raises(errors.InvalidOutcome, "table, row 7: revenue", given=1.5) as error:
+        analyse(problem, table, order="day", outcome={"paid": "revenue"})
+    assert "other row" not in error.value.accepted
+
+
+def test_segments_are_notes_of_the_study() -> None:
+    given = {"order": "day", "outcome": "revenue", "progress": False}
+    with (
+        analyse(ONE_PAGE, page_visits(), segments=["device"], **given) as study,
+        analyse(ONE_PAGE, page_visits(), **given) as plain,
+    ):
+        found = segments_noted(study.notes)
+        assert list(found) == [f"device = {one}: new minus old" for one in ("desktop", "phone")]
+        assert "300 units" in found["device = desktop: new minus old"]
+        assert study.recommend() == plain.recommend()
+        assert segments_noted(plain.notes) == {}
+
+
+def test_segments_are_a_list_of_columns() -> None:
+    with raises(errors.InvalidArgument, "segments", given="device"):
+        analyse(ONE_PAGE, page_visits(), order="day", outcome="revenue", segments="device")

@@ -79,7 +79,7 @@ def test_a_row_without_any_value_is_a_lost_unit_and_a_column_may_have_another_na
 @pytest.mark.parametrize(
     ("column", "value", "error", "name"),
     [
-        ("harmed", 2.0, InvalidOutcome, "table, row 9: outcome: harmed"),
+        ("harmed", 2.0, InvalidOutcome, "table, row 9: harmed"),
         ("harmed", "many", InvalidOutcome, "table, row 9: harmed"),
         ("harmed", math.inf, InvalidOutcome, "table, row 9: harmed"),
         ("arm", "middle", InvalidArgument, "table, row 9"),

@@ -247,3 +247,53 @@ def test_an_extreme_outcome_is_named_with_its_row() -> None:
 @pytest.mark.parametrize("outcomes", [[], [3.0] * 50, [0.0] * 999 + [1.0]], ids=len)
 def test_rare_or_equal_outcomes_are_not_extreme(outcomes: list[float]) -> None:
     assert outlying_units(np.array(outcomes)) == []
+
+
+# ------------------------------------------------------- values that may be units with many rows
+
+
+def visits(**more):
+    """Return 3,000 rows in random order of two arms."""
+    rng = np.random.default_rng(3)
+    return {
+        "day": range(3000),
+        "arm": rng.permutation(["a", "b"] * 1500).tolist(),
+        "outcome": rng.integers(2, size=3000).tolist(),
+        **more,
+    }
+
+
+PAGE = Problem(["a", "b"], ["all"], floors=None, reward_range=(0, 1))
+
+
+def warned_of(table, **more) -> list[str]:
+    """Return what an analysis says about rows of single values."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        analyse(PAGE, table, order="day", progress=False, **more).close()
+    return [str(one.message) for one in caught if "rows of a value" in str(one.message)]
+
+
+def test_a_value_with_many_rows_is_named_although_nobody_named_the_column_of_units() -> None:
+    users = [f"u{n}" if n % 3 else "bot-77" for n in range(3000)]
+    (said,) = warned_of(visits(user=users))
+    assert "'user'" in said
+    assert "'bot-77' 1,000" in said
+    assert warned_of(visits(user=users), unit="user") == []
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["fr", "de", "it"] * 1000,
+        [None if n % 2 else f"u{n}" for n in range(3000)],
+        [0 if n % 2 else n for n in range(3000)],
+        [19.5 if n % 2 else n / 7 for n in range(3000)],
+        ["19,5" if n % 2 else str(n) for n in range(3000)],
+        [f"u{n // 25}" for n in range(3000)],
+        [f"u{n}" for n in range(3000)],
+    ],
+    ids=["labels", "blank", "zero", "fractions", "comma", "equal", "single"],
+)
+def test_columns_that_name_no_units_are_not_suspected(column) -> None:
+    assert warned_of(visits(more=column)) == []

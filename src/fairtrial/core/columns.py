@@ -40,6 +40,11 @@ class Columns(ABC):
     def where(self, row: int) -> str:
         """Return the place where people find a row."""
 
+    @property
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The names of all columns."""
+
     @abstractmethod
     def has(self, name: str) -> bool:
         """Return whether there is such a column."""

@@ -118,6 +118,11 @@ class CountedUnits(Columns):
         """Return the place of a unit's row in the table of counts."""
         return self._table.where(self._row_of[row])
 
+    @property
+    def names(self) -> list[str]:
+        """The names of all columns."""
+        return self._table.names
+
     def has(self, name: str) -> bool:
         """Return whether there is such a column."""
         return self._table.has(name)

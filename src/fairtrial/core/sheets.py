@@ -84,6 +84,11 @@ class Sheet(Columns):
         """Return the place where people find a row."""
         return f"{self.counted} {self.lines[row]}"
 
+    @property
+    def names(self) -> list[str]:
+        """The names of all columns."""
+        return list(self.header)
+
     def has(self, name: str) -> bool:
         """Return whether there is such a column."""
         return name in self.header

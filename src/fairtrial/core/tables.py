@@ -105,6 +105,10 @@ class _GivenTable(Columns):
     def where(self, row: int) -> str:
         return f"row {row}"
 
+    @property
+    def names(self) -> list[str]:
+        return [name for name in getattr(self.table, "columns", self.table) if type(name) is str]
+
     def has(self, name: str) -> bool:
         return name in getattr(self.table, "columns", self.table)
 

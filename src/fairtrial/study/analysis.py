@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,6 +45,7 @@ from fairtrial.study.study import Study
 from fairtrial.study.table_checks import (
     ArmUnits,
     OddUnit,
+    RepetitiveColumn,
     TableCheck,
     beyond_median,
     crowded_units,
@@ -52,6 +53,7 @@ from fairtrial.study.table_checks import (
     outlying_units,
     planned_shares,
     refuse_sorted_by_outcome,
+    repetitive_column,
     require_no_outcomes,
     stretches,
 )
@@ -121,6 +123,7 @@ def analyse(
     prediction: str | Mapping[str, str] | None = None,
     features: Sequence[str] = (),
     shares: Mapping[str, float] | None = None,
+    segments: Sequence[str] = (),
     decimal: str | None = None,
     storage: Storage = "memory://",
     name: str = "analysis",
@@ -179,6 +182,10 @@ def analyse(
     shares : mapping of str to float, optional
         The planned share of the units of each arm, such as ``{"old": 0.9, "new": 0.1}``. By default
         they are equal; in the families ``linear`` and ``causal`` none are then assumed.
+    segments : sequence of str, optional
+        Columns that were known of each unit before its arm was drawn, such as its country: the arms
+        are compared within each value as well, and all these intervals hold together. They are
+        notes of the study (`Study.notes`); its report shows them beside the differences.
     decimal : {".", ","}, optional
         The decimal separator of numbers that are written as text. By default each column decides,
         and is refused if it does not show it.
@@ -243,6 +250,7 @@ def analyse(
             prediction=prediction,
             features=features,
             shares=shares,
+            segments=segments,
             storage=storage,
             name=name,
             on_progress=on_progress,
@@ -322,7 +330,11 @@ def study_of_table(
         rows.read_features(features, prediction)
     else:
         rows.read_predictions(prediction)
-    repeated = RepeatedUnits() if unit is None else rows.keep_first_of(unit)
+    repeated = RepeatedUnits()
+    if unit is not None:
+        repeated = rows.keep_first_of(unit)
+    elif count is None:
+        rows.look_for_units((order, *segments))
     remarks = rows.about_order(order) if count is None else (_about_counts(order),)
     remarks = (*remarks, *rows.about_predictions())
     if group_weights is not None:
@@ -465,6 +477,7 @@ class _Rows:
             raise InvalidArgument("order", "must not be the column of the outcomes", order)
         sources = _sources_of(problem, columns)
         self._sources = (*sources.values(), *names.values())
+        self._column_of = names
         self._outcomes = {name: self._results(column) for name, column in names.items()}
         number = len(next(iter(self._outcomes.values())))
         for name, values in self._outcomes.items():
@@ -486,11 +499,13 @@ class _Rows:
                 raise InvalidArgument("order", "must not have the same value in all rows", order)
             self.order.sort(key=self._places.__getitem__)
         self._prediction: dict[str, str] = {}
+        self._features_read: list[str] = []
         self._features: list[list[float | None]] = []
         self._predictions: dict[str, list[float | None]] = {}
         self._units: list[str] | None = None
         self._accepted: dict[float | None, Outcome | None] = {None: None}
         self._crowded: tuple[OddUnit, ...] = ()
+        self._repetitive: tuple[RepetitiveColumn, ...] = ()
         self._usual_rows = 1
 
     def about_order(self, column: str) -> tuple[str, ...]:
@@ -573,6 +588,7 @@ class _Rows:
             for measure in self._stated:
                 outcomes = self._numbers(self._outcomes_of(measure))
                 require_no_outcomes(name, outcomes, self._numbers(found))
+            self._features_read.append(name)
             self._features.append(found)
 
     def with_fitted_predictions(
@@ -606,6 +622,20 @@ class _Rows:
                 said = f"prediction: {column!r} is the same in all rows, so it saves nothing"
                 found.append(said)
         return tuple(found)
+
+    def look_for_units(self, others: Collection[str]) -> None:
+        """Look for columns that may name units, one of which has implausibly many rows.
+
+        `others` are columns whose meaning is known, besides labels, outcomes and predictions.
+        """
+        known = {*self._sources, *self._prediction.values(), *self._features_read, *others}
+        names = self._table.names
+        looked = (
+            repetitive_column(name, self._table.cells(name))
+            for name in names
+            if name not in known and names.count(name) == 1
+        )
+        self._repetitive = tuple(found for found in looked if found is not None)
 
     def keep_first_of(self, unit: str) -> RepeatedUnits:
         """Drop the rows of units in several variants, and further rows of units in the same one."""
@@ -695,6 +725,7 @@ class _Rows:
             self._crowded,
             tuple(outlying),
             self._usual_rows,
+            self._repetitive,
         )
 
     def _name(self, place: int) -> str:
@@ -720,6 +751,8 @@ class _Rows:
         self, segments: Sequence[str], units: Sequence[AssignedUnit], delta: float
     ) -> SegmentEffects:
         """Return the effects in all segments of these columns."""
+        if isinstance(segments, str):
+            raise InvalidArgument("segments", "must be a list of columns", segments)
         problem = self._problem
         in_range = getattr(problem, "reward_range", None)
         separate = family_of(problem.family).arms_are_separate
@@ -779,11 +812,32 @@ class _Rows:
         try:
             checked: Outcome = self._problem.check_outcome(outcome)
         except InvalidOutcome as error:
-            name = error.name if self._problem.measures else "outcome"
-            where = f"table, {self._table.where(row)}: {name}"
-            raise InvalidOutcome(where, error.accepted, error.given) from None
+            where = f"table, {self._table.where(row)}: {self._column_of_refused(error.name)}"
+            accepted = f"{error.accepted}{self._others_refused(row)}"
+            raise InvalidOutcome(where, accepted, error.given) from None
         # The study expects measures by name, as callers report them.
         return outcome if self._problem.measures else checked
+
+    def _column_of_refused(self, name: str) -> str:
+        """Return the column that holds the part of an outcome that an error is about."""
+        part = name.rpartition(": ")[2]
+        return self._column_of.get(part) or self._column_of.get("", name)
+
+    def _others_refused(self, row: int) -> str:
+        """Return how many rows besides this one hold outcomes that are refused as well."""
+        others = sum(self._is_refused(other) for other in self.order if other != row)
+        return f"; {plural(others, 'other row')} would be refused, too" if others else ""
+
+    def _is_refused(self, row: int) -> bool:
+        known = {name: column[row] for name, column in self._outcomes.items()}
+        if all(value is None for value in known.values()):
+            return False
+        is_one_number = self._single is not None
+        try:
+            self._problem.check_outcome(known[""] if is_one_number else known)
+        except InvalidOutcome:
+            return True
+        return False
 
 
 def _arms_of(problem: Problem) -> list[str]:

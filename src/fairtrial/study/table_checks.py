@@ -6,6 +6,7 @@ Nothing is removed because of a check. What is found is said, and people decide.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.confidence.share_test import FALSE_ALARM, log_evidence_against_shares
+from fairtrial.core.cells import is_blank
 from fairtrial.core.noted import PROBLEM_OF_TABLE
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
@@ -24,6 +26,7 @@ from fairtrial.errors import InvalidArgument
 __all__ = [
     "ArmUnits",
     "OddUnit",
+    "RepetitiveColumn",
     "Stretches",
     "TableCheck",
     "beyond_median",
@@ -32,6 +35,7 @@ __all__ = [
     "outlying_units",
     "planned_shares",
     "refuse_sorted_by_outcome",
+    "repetitive_column",
     "require_no_outcomes",
     "stretches",
 ]
@@ -53,6 +57,14 @@ _NO_CHANCE = math.log(1e6)
 
 _CROWDED, _TIMES_USUAL = 20, 10.0
 """Rows of a crowded unit: at least so many, and so many times those of 99 % of the units."""
+
+_FEWEST_DIFFERENT, _DIFFERENT = 100, 0.1
+"""Different values of a column that may name units: their least number, and per row."""
+
+_ZEROS = frozenset({"0", "0.0"})
+
+_FRACTION = re.compile(r"[-+]?\d*[.,](?!0+$)\d+")
+"""Matches a number with a fraction, as a text."""
 
 _OUTCOME_ITSELF, _FEWEST_TO_CORRELATE = 0.999, 10
 """Correlation with the outcome, in at least so many rows, above which nothing is a prediction."""
@@ -117,6 +129,25 @@ class OddUnit:
 
 
 @dataclass(frozen=True)
+class RepetitiveColumn:
+    """A column that may name units, with values that stand in implausibly many rows.
+
+    Parameters
+    ----------
+    column : str
+        The column.
+    values : tuple of OddUnit
+        These values; the one with most rows is first.
+    usual_rows : int
+        The number of rows that 99 % of the column's values do not exceed.
+    """
+
+    column: str
+    values: tuple[OddUnit, ...]
+    usual_rows: int
+
+
+@dataclass(frozen=True)
 class TableCheck:
     """What was found in the table of a finished experiment.
 
@@ -130,6 +161,8 @@ class TableCheck:
         Units with implausibly many rows, and with extreme outcomes; the most extreme are first.
     usual_rows : int
         The number of rows that 99 % of the units do not exceed.
+    repetitive : tuple of RepetitiveColumn
+        If no column of units was given: columns that may be it, with implausibly frequent values.
     """
 
     arms: tuple[ArmUnits, ...] = ()
@@ -137,6 +170,7 @@ class TableCheck:
     crowded: tuple[OddUnit, ...] = ()
     outlying: tuple[OddUnit, ...] = ()
     usual_rows: int = 1
+    repetitive: tuple[RepetitiveColumn, ...] = ()
 
     @property
     def log_evidence_of_ratio(self) -> float | None:
@@ -169,6 +203,8 @@ class TableCheck:
             found["order"] = "; ".join(map(_of_stretches, self.sorted_by))
         if self.crowded:
             found["rows of a unit"] = _of_crowded(self.crowded, self.usual_rows)
+        if self.repetitive:
+            found["rows of a value"] = "; ".join(map(_of_repetitive, self.repetitive))
         if self.outlying:
             found["extreme outcomes"] = _of_outlying(self.outlying)
         return found
@@ -189,6 +225,7 @@ class TableCheck:
             "sorted_by": [asdict(one) for one in self.sorted_by],
             "crowded": _as_data(self.crowded),
             "outlying": _as_data(self.outlying),
+            "repetitive": {one.column: _as_data(one.values) for one in self.repetitive},
         }
 
 
@@ -228,8 +265,11 @@ def _of_losses(arms: Sequence[ArmUnits]) -> str:
         for one in arms[:NAMED]
     )
     return (
-        f"some arms lack far more than others: {each}. By chance this happens in fewer than 1 of "
-        "1,000 experiments: what makes an arm lose outcomes may depend on their values, too"
+        f"some arms lack far more than others (missing, of all units of the arm): {each}. By "
+        "chance this happens in fewer than 1 of 1,000 experiments: what makes an arm lose outcomes "
+        "may depend on their values, too. If mostly outcomes of one kind get lost, such as "
+        "conversions, a small share of all units can be a large share of these: compare with their "
+        "number"
     )
 
 
@@ -246,6 +286,16 @@ def _of_crowded(odd: Sequence[OddUnit], usual: int) -> str:
     return (
         f"{plural(len(odd), 'unit')} with implausibly many, perhaps bots or tests (99 % of the "
         f"units have at most {usual:,}): {named}{_more(odd)}. At most one row of each counts"
+    )
+
+
+def _of_repetitive(found: RepetitiveColumn) -> str:
+    named = ", ".join(f"{one.unit!r} {one.value:,.0f}" for one in found.values[:NAMED])
+    return (
+        f"in the column {found.column!r}, {plural(len(found.values), 'value')} with implausibly "
+        f"many, perhaps a bot or a test (99 % of its values have at most {found.usual_rows:,}): "
+        f"{named}{_more(found.values)}. Every row counts as a unit of its own: if this column "
+        "names the units, give it as their column (unit)"
     )
 
 
@@ -443,6 +493,31 @@ def crowded_units(rows_of: Counter[str]) -> tuple[tuple[OddUnit, ...], int]:
         (item for item in rows_of.items() if item[1] >= least), key=lambda item: (-item[1], item[0])
     )
     return tuple(OddUnit(unit, rows) for unit, rows in odd), usual
+
+
+def repetitive_column(name: str, cells: Sequence[Any]) -> RepetitiveColumn | None:
+    """Return a column that may name units and has implausibly frequent values, or None.
+
+    It may name units if it has many different values, a tenth of the number of rows or more, none
+    of which has a fraction. Blank cells and zeros are not counted: they stand for "none".
+
+    Examples
+    --------
+    >>> visitors = ["bot"] * 500 + [f"user {number}" for number in range(1000)]
+    >>> repetitive_column("visitor", visitors)
+    RepetitiveColumn(column='visitor', values=(OddUnit(unit='bot', value=500),), usual_rows=1)
+    >>> repetitive_column("country", ["fr", "de", "it"] * 500) is None
+    True
+    """
+    rows_of = Counter(map(str, cells))
+    for text in [text for text in rows_of if is_blank(text) or text in _ZEROS]:
+        del rows_of[text]
+    if len(rows_of) < max(_FEWEST_DIFFERENT, _DIFFERENT * len(cells)):
+        return None
+    if any(map(_FRACTION.fullmatch, rows_of)):
+        return None
+    found, usual = crowded_units(rows_of)
+    return RepetitiveColumn(name, found, usual) if found else None
 
 
 def outlying_units(outcomes: NDArray[np.float64]) -> list[tuple[int, float]]:

@@ -229,8 +229,9 @@ def _show(found: Analysis, as_json: bool) -> None:
     if as_json:
         emit(document)
         return
+    used = "The answer uses" if progress.recommendation.decided else "There is no answer from"
     say(
-        f"A finished experiment with {plural(assigned, 'unit')}. The answer uses the first "
+        f"A finished experiment with {plural(assigned, 'unit')}. {used} the first "
         f"{progress.asked:,}; {health['lost']:,} of them have no outcome."
     )
     problems = found.check.in_words()
