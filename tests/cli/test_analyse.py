@@ -57,6 +57,16 @@ def test_the_answer_is_shown_and_kept_as_a_study(folder, invoke, table):
     assert "Answer: new" in shown.stdout
 
 
+def test_an_experiment_without_an_answer_is_not_said_to_have_one(folder, invoke, table):
+    lines = table.read_text().splitlines()
+    table.write_text("\n".join(lines[:41]) + "\n")
+    done = invoke("analyse", configuration(folder), table, *OPTIONS)
+    assert done.exit_code == ExitCode.NO_ANSWER
+    assert "There is no answer from the first 40" in done.stdout
+    notes = [line for line in done.stdout.splitlines() if "results count" in line]
+    assert len(notes) <= 1
+
+
 def test_the_same_as_a_document(folder, document, table):
     found, done = document("analyse", configuration(folder), table, *OPTIONS, "--name", "mine")
     assert done.exit_code == ExitCode.OK

@@ -37,3 +37,9 @@ def test_means_without_intervals_are_called_approximate():
     assert intervals_note(progress_with(mean)) == ""
     unknown = Estimate({"arm": "a"}, 0)
     assert intervals_note(progress_with(unknown, intervals="none")) == ""
+
+
+def test_means_of_some_results_are_named_although_their_number_is_not_known():
+    """With measures that come late, each measure has a number of its own."""
+    mean = Estimate({"arm": "a", "measure": "paid"}, 728, mean=0.27, counted=577)
+    assert "counted" in counted_note(progress_with(mean, settled=None))
