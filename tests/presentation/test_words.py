@@ -20,6 +20,7 @@ from fairtrial.presentation.words import (
     headline,
     joined,
     number,
+    out_of_sight,
     percent,
     results_sentence,
     shorten,
@@ -184,3 +185,10 @@ def test_a_number_is_written_without_an_exponent_and_rounded(value, digits):
     shown = number(value, digits)
     assert "e" not in shown or value < 1e-3
     assert float(shown.replace(",", "")) == pytest.approx(value, rel=0.6 * 10.0 ** (1 - digits))
+
+
+@pytest.mark.parametrize(("settled", "is_said"), [(None, True), (40, True), (0, False)])
+def test_nothing_is_said_of_the_growth_of_evidence_before_a_result_counts(settled, is_said):
+    running = Recommendation(None, "running")
+    progress = ft.core.Progress(running, 60, 50, 10, remaining=1e12, settled=settled)
+    assert bool(out_of_sight(progress)) == is_said

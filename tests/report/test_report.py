@@ -16,6 +16,7 @@ import pytest
 from fairtrial import subpopulations
 from fairtrial.core import AnswerStatus, Effect, Estimate, ValueLimit
 from fairtrial.errors import InvalidArgument
+from fairtrial.presentation.charts import evidence_chart
 from fairtrial.presentation.cuts import MOST_ARMS
 from fairtrial.presentation.limits import Standing
 from fairtrial.report import write_report
@@ -785,3 +786,35 @@ def test_a_blinded_report_lists_no_closure(tmp_path):
     text = parse(page.read_text(encoding="utf-8")).text
     assert "harm" not in text
     assert "closed" not in text
+
+
+def test_tables_of_pulls_and_of_missing_values_mark_a_closed_arm(report):
+    problem = subpopulations.Problem(
+        ["A", "B"], ["x", "y"], measures={"good": (0, 1), "bad": (0, 1)}, objective="good"
+    )
+    policy = subpopulations.BlockBetting(problem)
+    with Study.create(problem, policy, storage="memory://", name="trial", seed=7) as study:
+        for place, pull in enumerate(study.ask(12)):
+            if place % 2:
+                study.fail(pull, "left")
+            else:
+                study.tell(pull, {"good": 0.5, "bad": 0.5})
+        study.close_arm("B", "harm")
+        page = report(study)
+    for start in ("Pulls and results", "Values that will never be known"):
+        _, *rows = table_named(page, start)
+        assert {row[0] for row in rows} == {"A", "B (closed)"}
+
+
+def test_of_many_leaders_the_present_one_is_named(report, monkeypatch):
+    study = FakeStudy()
+    trace = growing_trace(study.end, points=20)
+    moments = [
+        replace(one, recommendation=replace(one.recommendation, leader=ARMS[k % 2]))
+        for k, one in enumerate(trace)
+    ]
+    monkeypatch.setattr(FakeStudy, "trace", lambda _, points=200: moments)
+    said = report(study).text.partition("Who led: ")[2].partition(".")[0]
+    assert " more; " in said
+    last = evidence_chart(moments).lead_periods[-1]
+    assert said.rpartition("; ")[2] == f"{last.leader} from {last.start:,}"

@@ -20,7 +20,7 @@ def study(store):
 def fill(study, group, most=END):
     """Ask for a group until there is no pull for it; tell all results but the last one."""
     pulls = []
-    while len(pulls) < most and (found := study.ask(1, group=group)):
+    while len(pulls) < most and (found := study.ask(1, group=group, worker="ward 3")):
         if pulls:
             study.tell(pulls[-1], 0.5)
         pulls += found
@@ -81,3 +81,10 @@ def test_a_blinded_view_shows_nothing_of_the_pulls_that_a_closing_ended(study):
     study.close_arm("C", "harm")
     assert study.health()["warnings"] != before
     assert study.health(blinded=True)["warnings"] == before
+
+
+def test_the_log_says_who_got_no_pull(study):
+    near_the_end(study)
+    fill(study, "severe")
+    assert {event.actor for event in study.events() if event.kind == "wait"} == {"ward 3"}
+    assert study.verify().ok

@@ -309,8 +309,11 @@ def chance_in_words(progress: Progress) -> str:
 def out_of_sight(progress: Progress) -> str:
     """Return that no decision is in sight, if the forecast is too large to mean anything.
 
-    Evidence that hardly grows makes the forecast a quotient of two small numbers.
+    Evidence that hardly grows makes the forecast a quotient of two small numbers. Before any result
+    counts, nothing can be said of its growth.
     """
+    if progress.settled == 0:
+        return ""
     forecast = finite(progress.remaining)
     if forecast is None or forecast <= _FARTHEST * max(progress.told, _FARTHEST):
         return ""

@@ -31,7 +31,6 @@ from fairtrial.presentation.words import (
     decimals,
     fixed,
     headline,
-    listed,
     number,
     plural,
     results_that_count,
@@ -57,6 +56,7 @@ from fairtrial.report.statements import guarantee_in_words
 __all__ = ["decision", "verdict", "verdict_of"]
 
 _MOMENTS_LISTED = 24
+_MOST_LEADERS = 6
 
 
 def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
@@ -200,7 +200,12 @@ def _evidence(found: Findings) -> Markup:
 
 def _in_turn(led: Sequence[str]) -> str:
     # One moment can have several leaders, separated by commas.
-    return listed(led, 6, "; ") or "nobody yet"
+    if len(led) <= _MOST_LEADERS:
+        return "; ".join(led) or "nobody yet"
+    # The last one leads at present.
+    hidden = len(led) - _MOST_LEADERS
+    first = "; ".join(led[: _MOST_LEADERS - 1])
+    return f"{first}; {count(hidden)} more; {led[-1]}"
 
 
 def _standing_of_evidence(progress: Progress) -> str:

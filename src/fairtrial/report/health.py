@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairtrial.presentation.charts import most_pulled
+from fairtrial.presentation.closed import marked, marked_labels
 from fairtrial.presentation.flow import flow_of
 from fairtrial.presentation.missing_values import (
     MISSING,
@@ -142,7 +143,7 @@ def _returned(found: Findings) -> Markup | None:
     shown, note = most_pulled(labels, [asked[action] for action in range(len(labels))])
     rows = [
         (
-            *(label(name) for name in labels[action].values()),
+            *map(label, marked_labels(found.progress, labels[action])),
             count(asked[action]),
             count(told[action]),
             count(asked[action] - told[action] - given_up[action]),
@@ -189,7 +190,9 @@ def _missing(found: Findings) -> Markup | None:
         return text_of([element("h3", MISSING), element("p", summary)])
     rows = [
         (
-            *(label(name) for name in (one.arm, one.group, one.measure)),
+            label(marked(found.progress, one.arm)),
+            label(marked(found.progress, one.group, "group")),
+            label(one.measure),
             count(one.known),
             count(one.missing),
             percent(one.share, 1),

@@ -296,7 +296,7 @@ class Writer:
             for row in rows[len(again) :]:
                 self._hand_out(supply, row, write.worker)
         if exhausted:
-            self._add("wait", body=body)
+            self._add("wait", actor=write.worker, body=body)
         return rows
 
     def _of_participant(self, write: Ask) -> Record | None:
