@@ -410,7 +410,18 @@ class Study(BaseStudy):
         return self._bound(self._store.open_pulls(self._session.id))
 
     def asked_for(self, pulls: Sequence[StudyPull]) -> list[Asked]:
-        """Return when pulls were asked for, and for which participants."""
+        """Return when pulls were asked for, and for which participants.
+
+        Examples
+        --------
+        >>> from fairtrial.subpopulations import BlockBetting, Problem
+        >>> problem = Problem(["A", "B"], ["x"], reward_range=(0, 1))
+        >>> given = {"storage": "memory://", "name": "trial", "participants": "P-###"}
+        >>> study = Study.create(problem, BlockBetting(problem), **given)
+        >>> [asked] = study.asked_for([study.ask(participant="P-007")])
+        >>> asked.number, asked.participant
+        (0, 'P-007')
+        """
         store, study_id = self._store, self._session.id
         rows = [store.pull(study_id, pull.id) for pull in pulls]
         return self._session.asked_for([row for row in rows if row is not None])
