@@ -135,7 +135,13 @@ def test_a_lease_is_renewed_or_over_whatever_two_processes_do_and_one_is_killed(
         Study.create(problem, policy, storage=path, name="toy", seed=7) as study,
         renewing(path) as (child, ends),
     ):
-        while not (len(ends) > 10 and study.health()["expired"] > 2 and study.policy.told > 5):
+
+        def is_enough() -> bool:
+            return len(ends) > 10 and study.health()["expired"] > 2 and study.policy.told > 5
+
+        latest = time.monotonic() + 120.0
+        while not is_enough():
+            assert time.monotonic() < latest
             study.ask(4, lease=LEASE)
             time.sleep(chance.uniform(0.0, LEASE))
             pulls = study.outstanding()
