@@ -39,8 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Set how long costly tests run, and set up hypothesis, before any test is imported."""
     effort.long = config.getoption("--long")
-    # Nearly all objects of a test are freed without this search, so Python may search seldom.
-    gc.set_threshold(20_000, 20, 100)
+    # Nearly all objects of a test are freed without this search, so Python may search seldom;
+    # but some of the others hold large arrays.
+    gc.set_threshold(10_000, 10, 10)
     if effort.long and not hasattr(config, "workerinput"):
         config.pluginmanager.register(LongRun())
     if config.getoption("--costs"):

@@ -92,7 +92,7 @@ def test_the_configuration_runs(tmp_path):
     file.write_text(text.replace(table, '"actg175.csv.gz"'), encoding="utf-8")
     done = CliRunner().invoke(app, ["run", str(file), "--pulls", "100"])
     assert done.exit_code == ExitCode.NO_ANSWER, done.output
-    assert "100 pulls" in done.output
+    assert "100 results" in done.output
 
 
 def test_the_lending_rules_are_planned_simulated_and_run(tmp_path):
@@ -106,7 +106,7 @@ def test_the_lending_rules_are_planned_simulated_and_run(tmp_path):
     assert "Proven after" in planned.output
     done = CliRunner().invoke(app, ["run", file, "--pulls", "100"])
     assert done.exit_code == ExitCode.NO_ANSWER, done.output
-    assert "100 pulls" in done.output
+    assert "100 results" in done.output
 
 
 def test_the_plan_of_a_trial_has_its_scenarios(tmp_path):

@@ -185,9 +185,9 @@ def on_a_terminal(arguments, **variables):
 COLOUR = re.compile(r"\x1b\[[0-9;]*(3[0-7]|38;|9[0-7])[0-9;]*m")
 
 
-def test_a_terminal_shows_the_leader_the_evidence_and_the_pulls_left(folder):
+def test_a_terminal_shows_the_leader_the_evidence_and_the_results(folder):
     shown = on_a_terminal(["run", write(folder, slowly())])
-    for part in ("leader", "evidence", "of 10 that decide", "pulls", "left", "Answer: a"):
+    for part in ("leader", "evidence", "of 10 that decide", "results", "needed", "Answer: a"):
         assert part in shown
     assert COLOUR.search(shown)
 

@@ -483,8 +483,8 @@ def test_all_methods_of_a_local_study_are_there():
     local_only = {"create", "open", "import_log", "pass_time", "snapshot", "secret", "session"}
     # It needs the secret of the study.
     local_only.add("seal_names")
-    # For the process that wrote the log.
-    local_only.add("keep_trace")
+    # For the process that wrote the log, and for what shows a study beside its storage.
+    local_only |= {"keep_trace", "asked_for", "kits_left"}
     assert public(Study) - public(RemoteStudy) <= local_only
 
 

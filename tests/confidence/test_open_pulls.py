@@ -314,7 +314,7 @@ def test_one_that_fails_is_made_again_if_lost_pulls_are(family):
     assert with_one_open(other) == held
     policy.fail(held, "moved away")
     assert policy._blocks.known_losses.sum() == 1
-    assert policy.remarks()
+    assert policy.remarks_on_arms()
     again = family(delta=1e-6, seed=2)
     again.set_state(policy.get_state())
     for one in (policy, again):

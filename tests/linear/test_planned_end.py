@@ -146,7 +146,8 @@ def test_no_more_pulls_are_issued_than_were_planned(problem: Problem) -> None:
     assert policy.asked == 150
     for pull in last:
         assert not policy.stopped
-        with raises(NothingToAsk):
+        # The words count the results that are still open.
+        with pytest.raises(NothingToAsk):
             policy.ask()
         if pull.number % 9 == 0:
             policy.fail(pull)

@@ -25,7 +25,10 @@ from tests.testing.families import POLICIES, Row, late, limited
 PROBLEM = Problem(2, 1, noise_std=1.0)
 WORLD = GaussianEnvironment(PROBLEM, [[1.5], [0.0]])
 
-REPORTS = {"guarantee", "metrics", "progress", "remarks", "warnings"}
+REPORTS = {
+    "guarantee", "metrics", "progress",
+    "open_as_worst", "remarks", "remarks_on_arms", "warnings", "why_no_pull",
+}  # fmt: skip
 
 NOT_IN_A_RUN = {
     "clone", "get_params", "get_state", "set_state", "state_fields", "to_dict", "version",

@@ -31,7 +31,7 @@ def _leases_over(store: Any, study_id: int, policy: Any, now: int) -> Any:
 _kept = Group._kept
 
 
-def _kept_early(self: Group, operation: Callable[[], Any]) -> Any:
+def _kept_early(self: Group, operation: Callable[[], Any], *, flush: bool) -> Any:
     """Give the answer to callers whether or not the commit succeeds."""
     answers: list[Any] = []
 
@@ -40,7 +40,7 @@ def _kept_early(self: Group, operation: Callable[[], Any]) -> Any:
         return answers[0]
 
     try:
-        return _kept(self, noted)
+        return _kept(self, noted, flush=flush)
     except StorageError:
         if not answers:
             raise

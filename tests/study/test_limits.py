@@ -37,7 +37,7 @@ def test_more_pulls_than_others_should_wait_for_are_refused_and_none_is_issued(s
     assert study.policy.asked == 0
 
 
-@pytest.mark.parametrize("depth", [40, 5_000, 100_000])
+@pytest.mark.parametrize("depth", [40, 100_000])
 def test_contexts_and_details_that_are_too_deep_are_refused(study, depth):
     with raises(InvalidArgument, "context"):
         study.ask(place=nested(depth))

@@ -140,7 +140,8 @@ def test_no_more_pulls_are_issued_than_were_planned(noise: dict) -> None:
     assert policy.asked == 200
     for pull in last:
         assert not policy.stopped
-        with raises(NothingToAsk):
+        # The words count the results that are still open.
+        with pytest.raises(NothingToAsk):
             policy.ask()
         policy.tell(pull, 0.0)
     assert policy.stopped

@@ -106,8 +106,9 @@ def unmask(page, reason):
 def names_behind(page, file):
     """Return what the page shows behind each code after a file was chosen."""
     page.set_input_files("input[type=file]", file)
+    # A function: the page's policy does not allow to evaluate an expression again and again.
     page.wait_for_function(
-        "document.querySelector('[data-code]').textContent != 'sealed'"
+        "() => document.querySelector('[data-code]').textContent != 'sealed'"
         " || document.getElementById('list-problem').textContent"
     )
     shown = page.locator("[data-code]").all()

@@ -237,7 +237,7 @@ class BlockBetting(BlockPolicy):
         else:
             self._blocks = self._blocks_of_one_measure(problem)
         self._compares_units = problem.prediction is None
-        self._keeps_outside = isinstance(self._blocks, PredictedBlocks)
+        self._keeps_outside = isinstance(self._blocks, PredictedBlocks) and not problem.measures
         self._follow(assigned)
         self._require_pulls_for_a_bet()
 
