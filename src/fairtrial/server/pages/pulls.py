@@ -137,10 +137,7 @@ async def pulls_page(
     viewer: Caller,
     study: str,
     *,
-    ask: Fields | None = None,
-    stop: Fields | None = None,
-    close: Fields | None = None,
-    unmask: Fields | None = None,
+    refused: Mapping[str, Fields] | None = None,
     status: int = 200,
     said: str | None = None,
 ) -> Response:
@@ -151,19 +148,22 @@ async def pulls_page(
         store, worker = opened.session.store, None if viewer.can("read") else viewer.actor
         rows = store.some_pulls(opened.session.id, "open", worker, -1, _MOST_SHOWN)
         labels = _Shown(opened, viewer, has_blocks=opened.session.has_blocks)
+        again = refused or {}
         return study_page(
             *(request, viewer, PULLS, view, [], "pulls.html"),
             status=status,
             headers=NO_CACHE,
             done=_done(opened, viewer, said),
             stopped=opened.stopped,
-            ask=ask or ask_fields(opened.checks),
-            stop=stop or stop_fields(),
-            close=close or (close_fields(opened) if viewer.can("admin") else None),
+            ask=again.get("ask") or ask_fields(opened.checks),
+            stop=again.get("stop") or stop_fields(),
+            close=again.get("close") or (close_fields(opened) if viewer.can("admin") else None),
             may_run=viewer.can("run"),
             has_participants=opened.checks.conduct.participants is not None,
             may_stop=viewer.can("admin") and not opened.stopped,
-            unmask=(unmask or Fields([reason_field()])) if may_unmask(opened, viewer) else None,
+            unmask=(again.get("unmask") or Fields([reason_field()]))
+            if may_unmask(opened, viewer)
+            else None,
             key=secrets.token_hex(16),
             pulls=[
                 _pull_line(row, cells, asked.at)

@@ -101,7 +101,9 @@ async def ask(request: Request, service: TheService, study: StudyName) -> Respon
         )
 
     async def again(refused: Fields, status: int) -> Response:
-        return await pulls_page(request, service, form.viewer, study, ask=refused, status=status)
+        return await pulls_page(
+            *(request, service, form.viewer, study), refused={"ask": refused}, status=status
+        )
 
     return await _carried_out(form, fields, issue, again)
 
@@ -184,16 +186,7 @@ async def stop(request: Request, service: TheService, study: StudyName) -> Respo
     """Stop a study."""
     form = await _Sent.of(request, service, study, scope="admin")
     fields = stop_fields().filled(form.given)
-
-    def end(opened: Study) -> Answer:
-        write = Stop(fields["reason"], form.viewer.actor)
-        event = write_for(service, opened, form.viewer, write).events[0]
-        return Answer(303, address(study, "pulls") + f"?done=event-{event.seq}")
-
-    async def again(refused: Fields, status: int) -> Response:
-        return await pulls_page(request, service, form.viewer, study, stop=refused, status=status)
-
-    return await _carried_out(form, fields, end, again)
+    return await _on_study(form, "stop", fields, Stop(fields["reason"], form.viewer.actor))
 
 
 @routes.post("/studies/{study}/forms/close")
@@ -203,17 +196,9 @@ async def close(request: Request, service: TheService, study: StudyName) -> Resp
     offered = await service.readers.run(study, close_fields, form.viewer.actor)
     fields = offered.filled(form.given)
     name, _, label = fields["part"].partition("-")
-
-    def end(opened: Study) -> Answer:
-        arm, group = (label, None) if name == "arm" else (None, label)
-        write = Close(arm, group, fields["reason"], form.viewer.actor)
-        event = write_for(service, opened, form.viewer, write).events[0]
-        return Answer(303, address(study, "pulls") + f"?done=event-{event.seq}")
-
-    async def again(refused: Fields, status: int) -> Response:
-        return await pulls_page(request, service, form.viewer, study, close=refused, status=status)
-
-    return await _carried_out(form, fields, end, again)
+    arm, group = (label, None) if name == "arm" else (None, label)
+    write = Close(arm, group, fields["reason"], form.viewer.actor)
+    return await _on_study(form, "close", fields, write)
 
 
 @routes.post("/studies/{study}/forms/unmask")
@@ -235,7 +220,9 @@ async def unmask(request: Request, service: TheService, study: StudyName) -> Res
     async def again(refused: Fields, status: int) -> Response:
         if not form.pull:
             return await pulls_page(
-                request, service, form.viewer, study, unmask=refused, status=status
+                *(request, service, form.viewer, study),
+                refused={"unmask": refused},
+                status=status,
             )
         return await pull_page(
             *(request, service, form.viewer, study, form.pull),
@@ -298,6 +285,20 @@ async def _checks(service: Service, study: str, viewer: Caller) -> Checks:
 
 async def _problem(service: Service, study: str, viewer: Caller) -> Problem:
     return (await _checks(service, study, viewer)).problem
+
+
+async def _on_study(form: _Sent, name: str, fields: Fields, write: Write) -> Response:
+    """Carry out a write about the whole study."""
+
+    def carry_out(opened: Study) -> Answer:
+        event = write_for(form.service, opened, form.viewer, write).events[0]
+        return Answer(303, address(form.study, "pulls") + f"?done=event-{event.seq}")
+
+    async def again(refused: Fields, status: int) -> Response:
+        where = form.request, form.service, form.viewer, form.study
+        return await pulls_page(*where, refused={name: refused}, status=status)
+
+    return await _carried_out(form, fields, carry_out, again)
 
 
 async def _on_pull(
