@@ -553,6 +553,8 @@ class Study(BaseStudy):
 
     def _named_open_pulls(self, numbers: Sequence[int]) -> list[str]:
         """Return the sentence that names the open pulls that count as their worst, if any do."""
+        if not numbers:
+            return []
         wanted = set(numbers)
         rows = [one for one in self._store.open_pulls(self._session.id) if one.number in wanted]
         if not rows:
