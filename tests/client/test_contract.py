@@ -409,6 +409,16 @@ def test_an_audit_with_heads_that_were_noted(study):
         study.verify("nonsense")
 
 
+def test_rare_events_are_those_of_the_log_in_its_order(study):
+    first, second = study.ask(2)
+    study.tell(first, 0.5)
+    study.fail(second, "lost")
+    study.amend(first, 0.25, "misread")
+    found = study.rare_events("amend", "fail")
+    assert [event.kind for event in found] == ["fail", "amend"]
+    assert found == [event for event in study.events() if event.kind in ("amend", "fail")]
+
+
 def test_an_audit_of_the_last_events(study):
     for pull in study.ask(5):
         study.tell(pull, 0.5)

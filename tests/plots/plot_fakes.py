@@ -157,6 +157,9 @@ class FakeStudy:
     def events(self, after=0):
         return self.log[after:]
 
+    def rare_events(self, *kinds):
+        return [event for event in self.events() if event.kind in kinds]
+
     @cached_property
     def log(self):
         return [

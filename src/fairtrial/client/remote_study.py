@@ -327,6 +327,10 @@ class RemoteStudy(BaseStudy):
         last = check_integer("after", after, low=0)
         return self._events(last)
 
+    def rare_events(self, *kinds: str) -> list[Event]:
+        """Return all events of some rare kinds, any but ``ask``, ``report`` and ``tell``."""
+        return [event for event in self.events() if event.kind in kinds]
+
     def _events(self, last: int) -> Iterator[Event]:
         broken = 0
         while True:

@@ -202,6 +202,9 @@ class StudyLike(HasProgress, Traced, Protocol):
     def events(self, after: int = 0) -> Iterable[EventLike]:
         """Yield the events of the log after number `after`."""
 
+    def rare_events(self, *kinds: str) -> Sequence[EventLike]:
+        """Return all events of some rare kinds, any but ``ask``, ``report`` and ``tell``."""
+
 
 Source = Progress | HasProgress | SimulationLike
 

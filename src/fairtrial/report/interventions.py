@@ -18,7 +18,7 @@ _TIME = "%Y-%m-%d %H:%M"
 
 def interventions(study: StudyLike) -> Markup | None:
     """Return who corrected, closed, stopped or unmasked what, when and why; None if nobody did."""
-    found = [event for event in study.events() if event.kind in _WHAT]
+    found = study.rare_events(*_WHAT)
     if not found:
         return None
     hidden = len(found) - _MOST_ROWS

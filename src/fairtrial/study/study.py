@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -657,6 +658,24 @@ class Study(BaseStudy):
         """Yield the events of the log after number `after`."""
         records = self._store.records(self._session.id, check_integer("after", after, low=0))
         return map(Event.of, records)
+
+    def rare_events(self, *kinds: str) -> list[Event]:
+        """Return all events of some rare kinds, any but ``ask``, ``report`` and ``tell``.
+
+        The rest of the log is not read.
+
+        Examples
+        --------
+        >>> from fairtrial.subpopulations import BlockBetting, Problem
+        >>> problem = Problem(["A", "B"], ["x"], reward_range=(0, 1))
+        >>> study = Study.create(problem, BlockBetting(problem), storage="memory://", name="trial")
+        >>> event = study.stop("the sponsor withdrew")
+        >>> [event.kind for event in study.rare_events("amend", "stop")]
+        ['stop']
+        """
+        study_id = self._session.id
+        found = [record for kind in kinds for record in self._store.all_of(study_id, kind)]
+        return [Event.of(record) for record in sorted(found, key=attrgetter("seq"))]
 
     def history(self, library: Library = "pandas") -> Any:
         """Return the log as a table, one row per event.

@@ -290,6 +290,10 @@ class ObservedStudy:
         """Yield the events after number `after`."""
         return self.study.events(after)
 
+    def rare_events(self, *kinds: str) -> list[Event]:
+        """Return all events of some rare kinds, any but ``ask``, ``report`` and ``tell``."""
+        return self.study.rare_events(*kinds)
+
     def verify(self) -> Verification:
         """Return the latest audit of the whole log; pages say when it was made."""
         # Even checking only the end would read the whole file of a database.
