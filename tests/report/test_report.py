@@ -761,15 +761,15 @@ def test_corrections_closures_and_accesses_are_listed_with_who_and_why(report):
     with Study.create(problem, policy, **given, **rules) as study:
         study.supply(9, actor="pharmacy")
         first, second = study.ask(2)
-        study.tell(first, 0.25)
+        study.tell(first, 0.2512345)
         assert "accesses to the codes" not in report(study).text
-        study.amend(first, 0.5, "typing error", actor="Dr No")
+        study.amend(first, 0.2512354, "typing error", actor="Dr No")
         sealed = study.seal_names({"A": "placebo", "B": "10 mg", "C": "20 mg"}, actor="pharmacy")
         study.unmask(sealed, "overdose", pull=second, actor="Dr Who")
         study.close_arm("C", "harm", actor="board")
         _, *rows = table_named(report(study), "What people did")
     assert [row[1:] for row in rows] == [
-        ["Dr No", "pull 0: corrected from 0.25 to 0.5", "typing error"],
+        ["Dr No", "pull 0: corrected from 0.2512345 to 0.2512354", "typing error"],
         ["pharmacy", "unmasking list made", ""],
         ["Dr Who", "code of pull 1 opened", "overdose"],
         ["board", "arm C closed", "harm"],

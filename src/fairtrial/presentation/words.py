@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fairtrial.core.recommendation import Progress, Recommendation
@@ -28,6 +28,7 @@ __all__ = [
     "more_expected",
     "number",
     "out_of_sight",
+    "outcome_in_words",
     "percent",
     "plural",
     "results_in_words",
@@ -65,6 +66,21 @@ def number(value: float | None, digits: int = 4) -> str:
     whole = min(1000, 10**digits - 0.5) <= abs(value) < 1e9
     text = f"{value:,.0f}" if whole else f"{value:.{digits}g}"
     return text.replace("-", MINUS)
+
+
+def outcome_in_words(outcome: Any) -> str:
+    """Return an outcome with all its digits, so that it can be compared with what was entered.
+
+    Examples
+    --------
+    >>> outcome_in_words(1234567.25), outcome_in_words({"cured": 1.0, "cd4": None})
+    ('1234567.25', 'cured: 1, cd4: missing')
+    """
+    if isinstance(outcome, Mapping):
+        return ", ".join(f"{name}: {outcome_in_words(value)}" for name, value in outcome.items())
+    if outcome is None:
+        return "missing"
+    return str(outcome).removesuffix(".0")
 
 
 def decimals(values: Iterable[float | None], digits: int = 4) -> int:

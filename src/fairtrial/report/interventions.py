@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC
-from typing import Any
 
 from fairtrial.presentation.sources import EventLike, StudyLike
-from fairtrial.presentation.words import count, number
+from fairtrial.presentation.words import count, outcome_in_words
 from fairtrial.report.html import Markup, bdi, element, label, table, text_of
 
 __all__ = ["interventions"]
@@ -47,16 +46,8 @@ def interventions(study: StudyLike) -> Markup | None:
 
 
 def _correction(event: EventLike) -> str:
-    old, new = _values(event.body.get("old")), _values(event.outcome)
+    old, new = outcome_in_words(event.body.get("old")), outcome_in_words(event.outcome)
     return f"{_pull(event)}: corrected from {old} to {new}"
-
-
-def _values(outcome: Any) -> str:
-    if isinstance(outcome, Mapping):
-        return ", ".join(f"{name}: {_values(value)}" for name, value in outcome.items())
-    if outcome is None:
-        return "missing"
-    return number(outcome) if isinstance(outcome, float) else str(outcome)
 
 
 def _pull(event: EventLike) -> str:

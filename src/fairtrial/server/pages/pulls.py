@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse
 
 from fairtrial.core.wording import plural
 from fairtrial.errors import UnknownPull
-from fairtrial.presentation.words import count, number
+from fairtrial.presentation.words import count, number, outcome_in_words
 from fairtrial.server.blinding import Entered, entered, require_own, sees_arms
 from fairtrial.server.pages.fields import Fields
 from fairtrial.server.pages.forms import (
@@ -126,7 +126,7 @@ def _entered_line(row: PullRow, seen: Entered, cells: Sequence[str]) -> dict[str
         "number": row.number,
         "cells": cells,
         "state": _STATES.get(row.state, row.state).partition(":")[0].partition(";")[0],
-        "entered": "" if seen.values is None else _in_words(seen.values),
+        "entered": "" if seen.values is None else outcome_in_words(seen.values),
         "note": "corrected by somebody else" if seen.is_outdated else "",
     }
 
@@ -325,7 +325,7 @@ def _facts(study: Study, viewer: Caller, row: PullRow, seen: Entered) -> list[tu
     if numbers.kits:
         facts.append(("Kits", ", ".join(numbers.kits)))
     if seen.values is not None:
-        facts.append((_kind_of_values(row, seen), _in_words(seen.values)))
+        facts.append((_kind_of_values(row, seen), outcome_in_words(seen.values)))
     return facts
 
 
@@ -335,14 +335,6 @@ def _kind_of_values(row: PullRow, seen: Entered) -> str:
     if seen.is_outdated:
         return "You entered (somebody has corrected the result since)"
     return "Entered so far" if row.told_seq is None else "You entered"
-
-
-def _in_words(values: Any) -> str:
-    if isinstance(values, Mapping):
-        return ", ".join(f"{name}: {_in_words(value)}" for name, value in values.items())
-    if values is None:
-        return "missing"
-    return f"{values:g}" if isinstance(values, float) else str(values)
 
 
 _DONE = {
