@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ def _crossings(limits: Floats, drift: float) -> Floats:
     looks = limits.size
     step, heights = drift / math.sqrt(looks), limits * np.sqrt(np.arange(1, looks + 1))
     # Sums of one increment per look, each with a standard deviation of 1.
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = _nodes()
     found = [float(scipy.special.ndtr(step - heights[0]))]
     points, mass = _quadrature(nodes, weights, step, heights[0], 1)
     density = mass * np.exp(-0.5 * (points - step) ** 2) / math.sqrt(2.0 * math.pi)
@@ -80,6 +81,13 @@ def _crossings(limits: Floats, drift: float) -> Floats:
         density = mass * (np.exp(-0.5 * apart**2) @ density) / math.sqrt(2.0 * math.pi)
         points = after
     return np.array(found)
+
+
+@functools.cache
+def _nodes() -> tuple[Floats, Floats]:
+    """Return nodes and weights of the quadrature in [-1, 1]; they take longer than the rest."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return nodes, weights
 
 
 def _quadrature(
