@@ -26,7 +26,11 @@ __all__ = ["linking_what_kernels_call"]
 _ONLY_LINKED = "only linked"
 """The kind of library in files on disk, beside numba's own kinds."""
 
+_LEVEL_BEFORE_LINKING = 1
+"""How far a function is optimised before it is linked: with 0 what is linked becomes too large."""
+
 _REPLACED = (
+    "_optimize_functions",
     "_optimize_final_module",
     "_finalize_final_module",
     "_finalize_dynamic_globals",
@@ -83,6 +87,18 @@ class Library(JITCodeLibrary):
             return int(super().get_pointer_to_function(name))
         self._ensure_finalized()
         return 0
+
+    def _optimize_functions(self, module: Any) -> None:
+        """Make functions smaller before they are linked; the whole is optimised later."""
+        if not self.is_only_linked:
+            super()._optimize_functions(module)
+            return
+        codegen: Any = self._codegen
+        module.data_layout = codegen._data_layout  # noqa: SLF001
+        passes, builder = codegen._function_pass_manager(opt=_LEVEL_BEFORE_LINKING)  # noqa: SLF001
+        for function in module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
 
     def _optimize_final_module(self) -> None:
         if not self.is_only_linked:

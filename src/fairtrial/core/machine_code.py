@@ -10,12 +10,11 @@ dozens of arrays, these took nearly half of the time to compile. So only kernels
 have such a wrapper (`dispatcher`); for other kernels a kernel is compiled without (`callee`). What
 is only called by kernels gets no machine code of its own, either (`linking`).
 
-numba compares the options of compilation thousands of times for each function, and looked up every
-option by a property each time: a tenth of the time to compile. Here it reads them at once. Python's
-search for garbage in what the compiler allocates took a seventh, and found next to nothing.
+Most of that time is that of numba's own Python code: `numba_shortcuts` leaves out what it repeats.
+Searching for garbage in what the compiler allocates took a seventh, and found next to nothing.
 
-Only this module, `linking` and `references` import numba, and only a kernel's `dispatcher` and
-`callee` import this module.
+Only this module, `linking`, `numba_shortcuts` and `references` import numba, and only a kernel's
+`dispatcher` and `callee` import this module.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from typing import Any
 
 import numba as nb
 from numba.core import caching
-from numba.core.targetconfig import TargetConfig
 from numba.extending import typeof_impl
 
 from fairtrial.core.background import start_compiling
@@ -42,6 +40,8 @@ from fairtrial.core.compilation import Kernel, NotAtHand, may_compile, noting_co
 from fairtrial.core.exclusion import alone
 from fairtrial.core.linking import linking_what_kernels_call
 from fairtrial.core.loading import load
+from fairtrial.core.numba_shortcuts import install as install_shortcuts
+from fairtrial.core.numba_shortcuts import without_timers_and_colours
 from fairtrial.core.references import refuse_to_return
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -50,22 +50,8 @@ _IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 
 _config: Any = nb.config
 _unliteral: Any = nb.types.unliteral
-_options: Any = TargetConfig
 
-
-@functools.cache
-def _defaults(options: Any) -> dict[str, Any]:
-    return {name: option.default for name, option in options.options.items()}
-
-
-def values_of(options: Any) -> dict[str, Any]:
-    """Return all options of a compilation: the defaults, and what has been set."""
-    kind: Any = type(options)
-    return {**_defaults(kind), **options._values}  # noqa: SLF001 - numba's own storage
-
-
-# numba's own `values` returns the same.
-_options.values = values_of
+install_shortcuts()
 
 
 class _Thread(threading.local):
@@ -195,7 +181,8 @@ def _announce() -> None:
 
 def _find_alone(kernel: Kernel, find: Callable[[], Any]) -> Any:
     """Load or compile a kernel while no other process compiles it for the same folder."""
-    with alone(f"{kernel.__module__}.{kernel.__qualname__} {_config.CACHE_DIR}"):
+    name = f"{kernel.__module__}.{kernel.__qualname__} {_config.CACHE_DIR}"
+    with alone(name), without_timers_and_colours():
         return find()
 
 
