@@ -3,6 +3,7 @@
 import heapq
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -812,3 +813,25 @@ def test_who_arrives_next_makes_no_more_answers_wrong(null):
     number = runs(12, whole=400)
     rejected = sum(arrivals_rule_out_the_right_answer(null, seed) for seed in range(number))
     assert rejected / number <= tolerated(DELTA, number)
+
+
+def test_a_standstill_names_what_is_open_after_losses_and_a_closed_arm() -> None:
+    """Neither a lost pull that was made again nor a closed arm's is something to wait for."""
+    problem = subpopulations.Problem(["a", "b", "c"], ["x"], **RANGE)
+    policy = subpopulations.BlockBetting(
+        problem, delta=1e-9, initial_pulls=60, losses="ignorable", seed=1
+    )
+    pulls = policy.ask(100)
+    lost = [pull for pull in pulls if pull.arm == "a"][:5]
+    for pull in lost:
+        policy.fail(pull)
+    policy.close_arm("c")
+    pulls = [pull for pull in pulls if pull not in lost]
+    held, rest = pulls[:25], pulls[25:]
+    while not policy.warnings():
+        for pull in rest:
+            policy.tell(pull, 0.5)
+        rest = [policy.ask()]
+    counts = Counter(pull.arm for pull in held)
+    lacking = ", ".join(f"{arm} / x ({counts[arm]})" for arm in "abc")
+    assert f"after 25 results of an earlier block, of {lacking}:" in policy.warnings()[0]

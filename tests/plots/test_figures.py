@@ -472,4 +472,4 @@ def test_pulls_that_measure_several_things_are_counted_once():
     figure = allocation(policy)
     assert sum(bar.get_width() for ax in figure.axes for bar in ax.patches) == pytest.approx(1.0)
     assert len(figure.axes) == 1
-    assert recruitment(policy.progress())["results of 0"] == 20
+    assert recruitment(policy.progress())["values of y of 0"] == 20

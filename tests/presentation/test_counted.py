@@ -4,7 +4,7 @@ import pytest
 
 from fairtrial.core import Progress, Recommendation
 from fairtrial.core.recommendation import Estimate
-from fairtrial.presentation.counted import counted_note, intervals_note
+from fairtrial.presentation.counted import counted_note, gives_mean_of_all, intervals_note
 
 
 def progress_with(*actions, **more):
@@ -43,3 +43,11 @@ def test_means_of_some_results_are_named_although_their_number_is_not_known():
     """With measures that come late, each measure has a number of its own."""
     mean = Estimate({"arm": "a", "measure": "paid"}, 728, mean=0.27, counted=577)
     assert "counted" in counted_note(progress_with(mean, settled=None))
+
+
+def test_the_mean_of_all_is_named_where_some_results_do_not_count():
+    some = Estimate({"arm": "a"}, 39, mean=0.0, counted=16, mean_of_all=0.077)
+    every = Estimate({"arm": "a"}, 39, mean=0.077, counted=39, mean_of_all=0.077)
+    assert "mean of all is" in counted_note(progress_with(some, settled=52))
+    assert gives_mean_of_all([some])
+    assert not gives_mean_of_all([every])

@@ -443,7 +443,7 @@ def check_data(policy, history, lost, waiting):
 
 
 def check_counts_of_ended(policy, history, lost):
-    """Known and missing values are those of all pulls that have ended, and of no open one."""
+    """Known are the values of all pulls, also early ones; missing are those of ended pulls."""
     nothing = np.full(2, math.nan)
     ended = [(pull.action, values) for pull, values in history]
     for pull, _ in lost:
@@ -453,6 +453,9 @@ def check_counts_of_ended(policy, history, lost):
     for action, values in ended:
         counts[0, action] += ~np.isnan(values)
         counts[1, action] += np.isnan(values)
+    for pull in policy.outstanding():
+        early = policy.reported(pull)
+        counts[0, pull.action] += 0.0 if early is None else ~np.isnan(early)
     found = [(one.values, one.missing) for one in policy.progress().measures]
     assert found == list(map(tuple, counts.reshape(2, -1).T.tolist()))
 
@@ -471,7 +474,7 @@ def test_what_is_missing_is_counted_at_the_end_of_a_pull_whether_or_not_its_bloc
 
     first, second, third = policy.ask(3)
     policy.report(first, {"harm": 0.0})
-    assert totals() == [(0, 0), (0, 0)]
+    assert totals() == [(0, 0), (1, 0)]
     policy.fail(first, "moved away")
     policy.fail(second, "died")
     assert totals() == [(0, 2), (1, 1)]

@@ -1,9 +1,12 @@
 """What is shown beside a decision has its promise: under delays, losses and missing values."""
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 
 import fairtrial as ft
+from fairtrial.client.documents import progress_of
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.presentation.guardrails import guardrails
 from fairtrial.presentation.limits import Standing, Standings
@@ -247,3 +250,43 @@ def test_a_rule_in_order_says_how_many_results_were_told_and_how_many_count(know
             effect = next(one for one in progress.effects if one.group == "0")
             own = np.mean(counts[2]) - np.mean(counts[0])
             assert effect.difference == pytest.approx(own)
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_means_of_all_results_and_the_results_after_the_decision_are_reported(measured) -> None:
+    """Late results count for no bet, but nobody may read their harm as none."""
+    ends = {"cured": (0, 1), "harmed": (0, 1)}
+    about = (
+        {"measures": ends, "objective": "cured", "ceilings": {"harmed": 0.9}}
+        if measured
+        else {"reward_range": (0, 1)}
+    )
+    problem = Problem(["a", "b"], {"x": 0.5, "y": 0.5}, **about)
+    policy = BlockBetting(problem, delta=0.05, seed=1)
+    told: dict[int, list[float]] = defaultdict(list)
+    flight, before = policy.ask(40), None
+
+    def tell(pull, reward):
+        told[pull.action].append(reward)
+        policy.tell(pull, {"cured": reward, "harmed": 0.1} if measured else reward)
+
+    while not policy.stopped:
+        before = policy.told
+        assert policy.progress().decided_after is None
+        pull = flight.pop(0)
+        tell(pull, 0.9 if pull.arm == "b" else 0.1)
+        flight += [] if policy.stopped else [policy.ask()]
+    for pull in flight:
+        tell(pull, 0.5)
+    found = policy.progress()
+    assert found.decided_after == before + 1 == found.told - len(flight)
+    shown = [one for one in found.actions if one.labels.get("measure", "cured") == "cured"]
+    for action, one in enumerate(shown):
+        assert one.counted < one.pulls == len(told[action])
+        assert one.mean_of_all == pytest.approx(np.mean(told[action]))
+    of_arms = [np.mean([np.mean(told[2 * k + g]) for g in range(2)]) for k in range(2)]
+    assert [one.mean_of_all for one in found.arms] == pytest.approx(of_arms)
+    restored = BlockBetting(problem, delta=0.05, seed=1)
+    restored.set_state(policy.get_state())
+    assert restored.progress().decided_after == found.decided_after
+    assert progress_of(found.to_dict()).to_dict() == found.to_dict()

@@ -23,7 +23,12 @@ from fairtrial.core.printing import printable
 from fairtrial.core.wording import plural
 from fairtrial.presentation.alternatives import candidates_sentence, evidence_so_far, summary, tally
 from fairtrial.presentation.closed import marked_labels
-from fairtrial.presentation.counted import name_of_mean, some_do_not_count
+from fairtrial.presentation.counted import (
+    MEAN_OF_ALL,
+    gives_mean_of_all,
+    name_of_mean,
+    some_do_not_count,
+)
 from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.limits import Standings
 from fairtrial.presentation.sources import arm_of
@@ -271,9 +276,18 @@ def estimates_table(title: str, estimates: Sequence[Estimate], progress: Progres
         table.add_column(str(name))
     limited = any(_limits(estimate) for estimate in estimates)
     waiting = ["counted"] if some_do_not_count(estimates) else []
+    of_all = [MEAN_OF_ALL] if gives_mean_of_all(estimates) else []
     own = ["own mean"] if any(one.own_mean is not None for one in estimates) else []
     mean = name_of_mean(estimates)
-    for name in ("results", *waiting, *own, mean, "interval", *(["limit"] if limited else [])):
+    for name in (
+        "results",
+        *of_all,
+        *waiting,
+        *own,
+        mean,
+        "interval",
+        *(["limit"] if limited else []),
+    ):
         table.add_column(name, justify="right")
     if limited:
         table.add_column("standing")
@@ -281,6 +295,7 @@ def estimates_table(title: str, estimates: Sequence[Estimate], progress: Progres
         table.add_row(
             *marked_labels(progress, estimate.labels),
             f"{estimate.pulls:,}",
+            *(shown_number(estimate.mean_of_all) for _ in of_all),
             *(f"{_counted(estimate):,}" for _ in waiting),
             *(shown_number(estimate.own_mean) for _ in own),
             shown_number(estimate.mean),

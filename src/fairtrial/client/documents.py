@@ -39,7 +39,8 @@ __all__ = [
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _OF_AN_ESTIMATE = (
-    *("pulls", "mean", "own_mean", "lower", "upper", "lower_limit", "upper_limit", "counted"),
+    *("pulls", "mean", "own_mean", "mean_of_all", "lower", "upper"),
+    *("lower_limit", "upper_limit", "counted"),
 )
 _NUMBERS_OF_EVIDENCE = ("evidence", "threshold")
 _NUMBERS_OF_PARTS = frozenset(
@@ -198,6 +199,7 @@ def progress_of(document: _Document) -> Progress:
         intervals=document["intervals"],
         why_approximate=document["why_approximate"],
         settled=document["settled"],
+        decided_after=document["decided_after"],
         evidence_scale=document["evidence_scale"],
         quantity=document["quantity"],
         find_effects=lambda: effects,

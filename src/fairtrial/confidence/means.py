@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.effects import DifferenceAt
 
-__all__ = ["Means", "Settled", "means_from", "means_of"]
+__all__ = ["Means", "Settled", "means_from", "means_of", "none_if_unknown", "plain_means"]
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ class Means(NamedTuple):
     def at(self, place: tuple[int, ...] | int) -> tuple[float | None, float | None, float | None]:
         """Return mean, lower and upper end of one of the means; None where nothing is known."""
         mean, lower, upper = (float(values[place]) for values in self)
-        return _known(mean), _known(lower), _known(upper)
+        return none_if_unknown(mean), none_if_unknown(lower), none_if_unknown(upper)
 
     def within(self, ends: tuple[Floats | float, Floats | float] | None) -> Means:
         """Return the same intervals, cut at the ends of a range, if there is one."""
@@ -83,9 +83,14 @@ class Means(NamedTuple):
 
         Such a mean has no interval.
         """
-        with np.errstate(divide="ignore", invalid="ignore"):
-            so_far = np.where(counts > 0.0, sums / counts, np.nan)
+        so_far = plain_means(counts, sums)
         return self._replace(mean=np.where(np.isnan(self.mean), so_far, self.mean))
+
+
+def plain_means(counts: Floats, sums: Floats) -> Floats:
+    """Return the means of all results so far; NaN where there is none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(counts > 0.0, sums / counts, np.nan)
 
 
 def means_of(
@@ -150,5 +155,6 @@ def means_from(difference: DifferenceAt, targets: Floats, level: float) -> Means
     return Means(*found)
 
 
-def _known(value: float) -> float | None:
+def none_if_unknown(value: float) -> float | None:
+    """Return a value, or None for NaN."""
     return None if math.isnan(value) else value

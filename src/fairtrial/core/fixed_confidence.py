@@ -235,6 +235,11 @@ class FixedConfidencePolicy(Policy):
         """Number of results that the evidence counts; None if all."""
         return None
 
+    @property
+    def _told_before_decision(self) -> int | None:
+        """Number of results when the policy decided; None before, or if it is not recorded."""
+        return None
+
     # -------------------------------------------------------------------- report
 
     @property
@@ -318,6 +323,7 @@ class FixedConfidencePolicy(Policy):
             intervals="approximate" if doubt else intervals,
             why_approximate=doubt,
             settled=self._settled,
+            decided_after=self._told_before_decision,
             evidence_scale=self._evidence_scale,
             find_effects=self._effects(),
             limited=self._limited(),

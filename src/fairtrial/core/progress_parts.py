@@ -143,9 +143,9 @@ class ValueLimit(_Part):
 
 @dataclass(frozen=True, slots=True)
 class MeasureValues(_Part):
-    """How many values of a measure of an action are known, of pulls that have ended.
+    """How many values of a measure of an action are known, and how many never will be.
 
-    A pull has ended once it was told or given up. What is still open is neither known nor missing.
+    A value of an open pull that was told early is known; one that is not is neither.
 
     Parameters
     ----------

@@ -206,6 +206,9 @@ class Estimate:
         Whether `mean` is the prediction of a model that all results inform, also those of others.
     own_mean : float or None
         Beside a prediction, the plain mean of the counted results; of all, if none counts yet.
+    mean_of_all : float or None
+        The plain mean of all results so far, also of those that do not count; None if the rule
+        does not say.
     """
 
     labels: Mapping[str, Any]
@@ -218,6 +221,7 @@ class Estimate:
     counted: int | None = None
     predicted: bool = False
     own_mean: float | None = None
+    mean_of_all: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON's own types."""
@@ -232,6 +236,7 @@ class Estimate:
             "counted": self.counted,
             "predicted": self.predicted,
             "own_mean": self.own_mean,
+            "mean_of_all": self.mean_of_all,
         }
 
 
@@ -322,6 +327,9 @@ class Progress:
         Number of results that the evidence counts, if not all do: those whose turn has come, in
         the order of pulls or of complete blocks. Estimates and effects count the same results,
         unless `Estimate.counted` says that they count all.
+    decided_after : int or None
+        Number of results when the policy decided, if it has and the rule records it. Later results
+        (the overrun) do not change the answer; `Estimate.mean_of_all` includes them.
     answers : tuple of AnswerStatus
         The possible answers, if the rule tests them one by one.
     measure_limits : tuple of MeasureLimit
@@ -372,6 +380,7 @@ class Progress:
     no_forecast: str = ""
     why_approximate: str = ""
     settled: int | None = None
+    decided_after: int | None = None
     answers: tuple[AnswerStatus, ...] = ()
     measure_limits: tuple[MeasureLimit, ...] = ()
     value_limits: tuple[ValueLimit, ...] = ()
@@ -418,6 +427,7 @@ class Progress:
             "intervals": self.intervals,
             "why_approximate": self.why_approximate,
             "settled": self.settled,
+            "decided_after": self.decided_after,
             "quantity": self.quantity,
             "answers": [one.to_dict() for one in self.answers],
             "measure_limits": [one.to_dict() for one in self.measure_limits],

@@ -7,7 +7,17 @@ from collections.abc import Iterable
 from fairtrial.core.recommendation import Estimate, Progress
 from fairtrial.presentation.words import count, plural
 
-__all__ = ["counted_note", "intervals_note", "name_of_mean", "some_do_not_count"]
+__all__ = [
+    "MEAN_OF_ALL",
+    "counted_note",
+    "gives_mean_of_all",
+    "intervals_note",
+    "name_of_mean",
+    "some_do_not_count",
+]
+
+MEAN_OF_ALL = "mean of all"
+"""Name of the plain mean of all results, beside that of the results that count."""
 
 
 def counted_note(progress: Progress) -> str:
@@ -38,6 +48,8 @@ def counted_note(progress: Progress) -> str:
         "pulls or of complete blocks. The others wait for earlier pulls, came after the decision, "
         "or belong to no block; plans use them, and who leads may depend on them."
     )
+    if gives_mean_of_all(progress.actions):
+        note += f" The {MEAN_OF_ALL} is that of all results so far, and has no guarantee."
     if any(_lacks_interval(one) for one in progress.actions):
         note += " A mean without an interval is that of results that do not count yet."
     if any(one.own_mean is not None and one.counted == 0 for one in progress.actions):
@@ -77,6 +89,12 @@ def name_of_mean(estimates: Iterable[Estimate]) -> str:
     'predicted'
     """
     return "predicted" if any(one.predicted for one in estimates) else "mean"
+
+
+def gives_mean_of_all(estimates: Iterable[Estimate]) -> bool:
+    """Return whether the mean of all results must be shown beside that of those that count."""
+    every = list(estimates)
+    return some_do_not_count(every) and any(one.mean_of_all is not None for one in every)
 
 
 def some_do_not_count(estimates: Iterable[Estimate]) -> bool:

@@ -31,7 +31,7 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class MissingValues:
-    """Numbers of known and missing values of pulls that have ended, by arm, group and measure.
+    """Numbers of known and missing values, by arm, group and measure.
 
     Parameters
     ----------
@@ -89,7 +89,9 @@ def summary_of_missing(progress: Progress) -> str:
         if missing
     ]
     if lacking:
-        return f"Will never be known: {'; '.join(lacking)}."
+        said = f"Will never be known: {'; '.join(lacking)}."
+        waits = progress.outstanding > 0
+        return said + (" Values that are still to come are left out." if waits else "")
     return "No value of a measure is missing in the pulls that have ended." if totals else ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from fairtrial.core.recommendation import Progress
-from fairtrial.presentation.sources import pulled
+from fairtrial.presentation.sources import MEASURE
 
 __all__ = ["BLINDED", "recruitment"]
 
@@ -26,9 +26,11 @@ def recruitment(progress: Progress) -> dict[str, int]:
     0
     """
     results: Counter[str] = Counter()
-    for action in pulled(progress.actions):
+    for action in progress.actions:
         if "group" in action.labels:
-            results[f"results of {action.labels['group']}"] += action.pulls
+            # Values of measures come on different days, so each measure has a number of its own.
+            what = f"values of {action.labels[MEASURE]}" if MEASURE in action.labels else "results"
+            results[f"{what} of {action.labels['group']}"] += action.pulls
     return {
         "pulls asked for": progress.asked,
         "results": progress.told,

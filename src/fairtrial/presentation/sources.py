@@ -17,6 +17,7 @@ from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
+    "MEASURE",
     "EventLike",
     "Floats",
     "Grid",
@@ -52,7 +53,7 @@ Item = TypeVar("Item")
 
 _MANY_ACTIONS = 200
 _FEWEST_MOMENTS = 40
-_MEASURE = "measure"
+MEASURE = "measure"
 _MOST_ESTIMATES = 40_000
 """Largest number of estimates in all moments of a trace together; more mean fewer moments."""
 
@@ -289,13 +290,13 @@ def pulled(actions: Sequence[Estimate]) -> list[Estimate]:
     >>> [(dict(one.labels), one.pulls) for one in pulled(both)]
     [({'arm': 'a'}, 7)]
     """
-    first = actions[0].labels.get(_MEASURE) if actions else None
+    first = actions[0].labels.get(MEASURE) if actions else None
     if first is None:
         return list(actions)
     return [
-        replace(one, labels={name: value for name, value in one.labels.items() if name != _MEASURE})
+        replace(one, labels={name: value for name, value in one.labels.items() if name != MEASURE})
         for one in actions
-        if one.labels[_MEASURE] == first
+        if one.labels[MEASURE] == first
     ]
 
 

@@ -346,12 +346,16 @@ def results_in_words(progress: Progress) -> str:
     '85 results so far, 3 open, 2 will have none'
     >>> results_in_words(Progress(Recommendation("a", "decided"), 90, 200, 0))
     '200 results, of 90 pulls and of units without a pull'
+    >>> results_in_words(Progress(Recommendation("a", "decided"), 90, 85, 3, decided_after=60))
+    '85 results so far, 25 of them after the decision, 3 open, 2 will have none'
     """
     said = plural(progress.told, "result") if progress.told else "no result"
     if progress.recommendation.status == "running" or progress.outstanding:
         said += " so far"
     if progress.told > progress.asked:
         said += f", of {plural(progress.asked, 'pull')} and of units without a pull"
+    if progress.decided_after is not None and progress.told > progress.decided_after:
+        said += f", {count(progress.told - progress.decided_after)} of them after the decision"
     if progress.outstanding:
         said += f", {count(progress.outstanding)} open"
     ended_without = progress.asked - progress.told - progress.outstanding

@@ -11,7 +11,9 @@ from fairtrial.core.recommendation import Effect, Estimate
 from fairtrial.presentation.charts import Bar, ShareChart, interval_chart, share_chart
 from fairtrial.presentation.closed import marked, marked_labels
 from fairtrial.presentation.counted import (
+    MEAN_OF_ALL,
     counted_note,
+    gives_mean_of_all,
     intervals_note,
     name_of_mean,
     some_do_not_count,
@@ -131,11 +133,13 @@ def _qualities_table(found: Findings, arms: Sequence[str], overall: Sequence[Est
     pulled_at_all = any(arm.pulls for arm in overall)
     bounded = any(one is not None for arm in overall for one in (arm.lower, arm.upper))
     waiting = some_do_not_count(overall)
+    of_all = gives_mean_of_all(overall)
     own = any(arm.own_mean is not None for arm in overall)
     rows = [
         (
             label(marked(found.progress, name)),
             *([count(arm.pulls)] * pulled_at_all),
+            *([fixed(arm.mean_of_all, places)] * of_all),
             *([count(arm.pulls if arm.counted is None else arm.counted)] * waiting),
             *([fixed(arm.own_mean, places)] * own),
             fixed(arm.mean, places),
@@ -143,7 +147,11 @@ def _qualities_table(found: Findings, arms: Sequence[str], overall: Sequence[Est
         )
         for arm, name in zip(overall, arms, strict=True)
     ]
-    results = [*["Results"] * pulled_at_all, *["Counted"] * waiting]
+    results = [
+        *["Results"] * pulled_at_all,
+        *[MEAN_OF_ALL.capitalize()] * of_all,
+        *["Counted"] * waiting,
+    ]
     measured = ["Own mean"] * own
     mean = name_of_mean(overall).capitalize()
     heads = ("Arm", *results, *measured, mean, *["Lower", "Upper"] * bounded)

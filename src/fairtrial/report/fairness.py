@@ -16,7 +16,9 @@ from fairtrial.presentation.bounds import (
 from fairtrial.presentation.charts import IntervalChart, interval_chart
 from fairtrial.presentation.closed import marked, marked_labels
 from fairtrial.presentation.counted import (
+    MEAN_OF_ALL,
     counted_note,
+    gives_mean_of_all,
     intervals_note,
     name_of_mean,
     some_do_not_count,
@@ -133,9 +135,11 @@ def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], li
     labels = [str(key).capitalize() for key in estimates[0].labels]
     # Answers that cannot be pulled have no results.
     pulled, waiting = any(one.pulls for one in estimates), some_do_not_count(estimates)
+    of_all = gives_mean_of_all(estimates)
     heads = (
         *labels,
         *["Results"] * pulled,
+        *[MEAN_OF_ALL.capitalize()] * of_all,
         *["Counted"] * waiting,
         name_of_mean(estimates).capitalize(),
         "Lower",
@@ -146,7 +150,7 @@ def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], li
         "Standing",
     )
     rows = [
-        _limit_row(found, one, places[one.labels.get("measure")], pulled, waiting)
+        _limit_row(found, one, places[one.labels.get("measure")], pulled, of_all, waiting)
         for one in estimates
     ]
     return table(title, heads, rows, words={*range(len(labels)), len(heads) - 1})
@@ -320,13 +324,14 @@ def _shares_table(found: Findings) -> Markup:
 
 
 def _limit_row(
-    found: Findings, action: Estimate, places: int, pulled: bool, waiting: bool
+    found: Findings, action: Estimate, places: int, pulled: bool, of_all: bool, waiting: bool
 ) -> tuple[object, ...]:
     estimated = (action.mean, action.lower, action.upper)
     distances = (found.distance_of(action), found.sure_distance_of(action))
     return (
         *map(label, marked_labels(found.progress, action.labels)),
         *[count(action.pulls)] * pulled,
+        *[fixed(action.mean_of_all, places)] * of_all,
         *[count(action.pulls if action.counted is None else action.counted)] * waiting,
         *(fixed(value, places) for value in estimated),
         " to ".join(fixed(limit, places) for limit in sorted(limits_of(action))),

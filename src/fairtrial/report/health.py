@@ -38,7 +38,7 @@ _NAMES = {
     "expired": "Pulls whose time ran out",
     "reissued": "Pulls given out again",
     "cancelled": "Pulls cancelled",
-    "lost": "Pulls given up",
+    "lost": "Pulls given up, also if a result came later",
     "late": "Results that came late",
     "amended": "Results corrected",
     "duplicates": "Results told twice",

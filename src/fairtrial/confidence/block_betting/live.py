@@ -351,28 +351,23 @@ class LiveBlocks:
         first = self._first.item()
         return [pull for pull in self.never_issued if pull[1] < first]
 
-    def overtaken(self) -> tuple[int, dict[int, int]]:
-        """Return the number of results of later blocks, and what the oldest open block lacks.
-
-        The second value maps actions to the pulls of the oldest block without a result.
-        """
-        blocks = self.state.blocks
-        oldest, number = self._first.item(), int(blocks.number[0])
+    @property
+    def overtaken(self) -> int:
+        """Number of results of blocks after the oldest open one."""
+        oldest, number = self._first.item(), self._number.item()
         later = [self._slot_of(serial) for serial in range(oldest + 1, oldest + number)]
-        if self.finished or not later:
-            return 0, {}
-        slot = self._slot_of(oldest)
-        missing = blocks.planned[slot] - blocks.results[slot]
-        if missing.sum() > blocks.waiting[slot]:
-            # Lost pulls are not made again.
-            missing = missing - blocks.losses[slot]
-        lacking = {int(action): int(missing[action]) for action in np.flatnonzero(missing > 0.0)}
-        return int(blocks.results[later].sum()), lacking
+        return 0 if self.finished else int(self.state.blocks.results[later].sum())
 
     @property
     def unissued_of_oldest(self) -> int:
         """Number of pulls of the oldest open block that are not asked for yet."""
         return int(self.state.blocks.unissued[self._slot_of(self._first.item())])
+
+    @property
+    def unissued_actions_of_oldest(self) -> dict[int, int]:
+        """The same number by action, without actions that have none."""
+        left = self.state.blocks.to_issue[self._slot_of(self._first.item())]
+        return {int(action): int(left[action]) for action in np.flatnonzero(left > 0.0)}
 
     def has_pulls_until(self, end: int, actions: slice) -> bool:
         """Return whether a pull of one of these actions can be issued before a planned end."""

@@ -64,6 +64,7 @@ class BlockPolicy(FixedConfidencePolicy):
     state_fields: ClassVar[tuple[str, ...]] = (
         *(f"_blocks.{name}" for name in LiveBlocks.fields),
         "_outside.moments",
+        "_decided_after",
     )
 
     batch: int | None
@@ -85,6 +86,9 @@ class BlockPolicy(FixedConfidencePolicy):
 
     _end: int | None = None
     """The pulls after which the experiment ends, if its bets are aimed at that."""
+
+    _decided_after: int = -1
+    """Number of results when the policy decided; -1 while it has not."""
 
     @property
     def randomizes(self) -> bool:
@@ -170,10 +174,13 @@ class BlockPolicy(FixedConfidencePolicy):
         if self._cuts is not None:
             return
         while self._blocks.is_overtaken(self.asked):
-            waiting = self._outstanding.items()
-            pulls = [(n, *pull) for n, pull in waiting if self._blocks.oldest_lacks(n, *pull)]
+            pulls = [(n, *self._outstanding[n]) for n in self._open_of_oldest]
             if not self._blocks.close_oldest(pulls):
                 break
+        if not self._finished:
+            self._decided_after = -1
+        elif self._decided_after < 0:
+            self._decided_after = self.told
 
     # -------------------------------------------------------------------- report
 
@@ -348,6 +355,10 @@ class BlockPolicy(FixedConfidencePolicy):
         return partial(difference_of_arms, results, spread=spread, level=level)
 
     @property
+    def _told_before_decision(self) -> int | None:
+        return self._decided_after if self._decided_after >= 0 else None
+
+    @property
     def _settled(self) -> int | None:
         return int(self._blocks.state.blocks.came.sum())
 
@@ -382,14 +393,9 @@ class BlockPolicy(FixedConfidencePolicy):
     @property
     def _no_forecast(self) -> str:
         blocks = self._blocks
-        waiting, _ = blocks.overtaken()
-        if waiting < MANY_WAIT:
+        if blocks.overtaken < MANY_WAIT:
             return ""
-        numbers = [
-            str(number)
-            for number, (action, tag) in self._outstanding.items()
-            if blocks.oldest_lacks(number, action, tag)
-        ]
+        numbers = [str(number) for number in self._open_of_oldest]
         unasked = blocks.unissued_of_oldest
         verb = "is" if len(numbers) + unasked == 1 else "are"
         return f"nothing can be forecast until {_named(numbers, unasked)} {verb} told or failed"
@@ -397,10 +403,23 @@ class BlockPolicy(FixedConfidencePolicy):
     @property
     def _standstill(self) -> tuple[str, ...]:
         """Return a warning if many later results wait for those of one block."""
-        waiting, lacking = self._blocks.overtaken()
+        waiting = self._blocks.overtaken
+        if waiting < MANY_WAIT:
+            return ()
+        unasked = Counter(self._blocks.unissued_actions_of_oldest)
+        lacking = Counter(self._open_of_oldest.values()) + unasked
         labels = self.problem.labels
-        names = {" / ".join(map(str, labels(a).values())): n for a, n in lacking.items()}
+        names = {" / ".join(map(str, labels(a).values())): lacking[a] for a in sorted(lacking)}
         return said_of_standstill(waiting, names)
+
+    @property
+    def _open_of_oldest(self) -> dict[int, int]:
+        """The actions of the open pulls that the oldest open block waits for, by number."""
+        return {
+            number: action
+            for number, (action, tag) in self._outstanding.items()
+            if self._blocks.oldest_lacks(number, action, tag)
+        }
 
     def _with_order(self, stated: Guarantee) -> Guarantee:
         """Add to a guarantee what it assumes about the order of the pulls."""

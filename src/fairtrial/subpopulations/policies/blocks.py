@@ -724,17 +724,8 @@ class BlockBetting(BlockPolicy):
             parts["measure_limits"] = limits_of_measures(
                 *known, self._threshold, self._measure_in_range, holds=holds
             )
-            parts["measures"] = values_of_measures(*known, self._early_values)
+            parts["measures"] = values_of_measures(*known)
         return parts
-
-    @property
-    def _early_values(self) -> Floats:
-        """Number of values of open pulls that were reported early, shape (cells, M)."""
-        counts = np.zeros((self.problem.n_actions, len(self.problem.measures)))
-        for number, (action, _) in self._outstanding.items():
-            if number in self._values_so_far:
-                counts[action] += ~np.isnan(self._values_so_far[number])
-        return counts
 
     @property
     def _lost_counts_as(self) -> str:

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import promise
 from fairtrial.confidence.effects import DifferenceAt
-from fairtrial.confidence.means import Means, Settled, means_from, means_of
+from fairtrial.confidence.means import (
+    Means,
+    Settled,
+    means_from,
+    means_of,
+    none_if_unknown,
+    plain_means,
+)
 from fairtrial.core.progress_parts import MeasureLimit, MeasureValues
 from fairtrial.core.recommendation import Estimate, Guarantee
 from fairtrial.subpopulations.policies.cell_report import targets_of_arms
@@ -70,6 +77,7 @@ def cell_estimates(
     results that count, if there are any.
     """
     values = blocks.values
+    so_far = plain_means(*_so_far(blocks))
     found = _means(blocks, settled, problem, _level(delta))
     found = _within_ranges(_means_from_blocks(found, from_blocks, delta), problem)
     estimates = []
@@ -92,6 +100,7 @@ def cell_estimates(
                 lower_limit=floor,
                 upper_limit=ceiling,
                 counted=int(settled.counts[place]),
+                mean_of_all=none_if_unknown(float(so_far[place])),
             )
         )
     return tuple(estimates)
@@ -114,8 +123,16 @@ def arm_estimates(
     needed = np.asarray(problem.objective_weights) != 0.0
     counted = settled.counts[..., needed].min(axis=2).sum(axis=1)
     results = blocks.values[..., needed].min(axis=2).sum(axis=1)
+    weights = problem.shares[:, np.newaxis] * np.asarray(problem.objective_weights)
+    so_far = Means(*[plain_means(*_so_far(blocks))] * 3).combined(weights).mean
     return tuple(
-        Estimate({"arm": arm}, int(results[k]), *found.at(k), counted=int(counted[k]))
+        Estimate(
+            {"arm": arm},
+            int(results[k]),
+            *found.at(k),
+            counted=int(counted[k]),
+            mean_of_all=none_if_unknown(float(so_far[k])),
+        )
         for k, arm in enumerate(problem.arms)
     )
 
@@ -171,8 +188,12 @@ def _within_ranges(means: Means, problem: Problem) -> Means:
 def _means(blocks: MeasuredBlocks, settled: Settled, problem: Problem, level: float) -> Means:
     ranges = problem.measure_ranges
     ends = None if ranges is None else (ranges[:, 0], ranges[:, 1])
-    so_far = blocks.values, np.where(blocks.values > 0.0, blocks.means * blocks.values, 0.0)
-    return means_of(settled, _scales(problem), level, ends).or_so_far(*so_far)
+    return means_of(settled, _scales(problem), level, ends).or_so_far(*_so_far(blocks))
+
+
+def _so_far(blocks: MeasuredBlocks) -> tuple[Floats, Floats]:
+    """Return the number of all values so far, and their sums."""
+    return blocks.values, np.where(blocks.values > 0.0, blocks.means * blocks.values, 0.0)
 
 
 def _scales(problem: Problem) -> Floats:
@@ -319,20 +340,19 @@ def _limits_of_arms(problem: Problem) -> Iterator[tuple[int, int, LimitRow]]:
 
 
 def values_of_measures(
-    blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float, of_open: Floats
+    blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float
 ) -> tuple[MeasureValues, ...]:
     """Return for every measure of a cell the numbers of known and missing values, and the mean.
 
-    Both numbers are those of pulls that have ended, so that their sum is the number of these.
+    Known are also the early values of open pulls: a share of missing values must not look larger
+    because pulls that were given up end sooner than the others.
 
     Parameters
     ----------
     blocks, settled, problem, delta
         As in `limits_of_measures`.
-    of_open : array of shape (cells, M)
-        Number of values of open pulls that were told early.
     """
-    values = blocks.values - of_open.reshape(blocks.values.shape)
+    values = blocks.values
     missing = blocks.never_known.reshape(values.shape)
     means = _means(blocks, settled, problem, delta)
     return tuple(
