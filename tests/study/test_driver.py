@@ -171,6 +171,8 @@ def test_a_pull_that_is_not_wanted_any_more_is_called_back_and_its_work_told(mak
         return MEANS[arm]
 
     run_study(study, poor, threads, parallel=3, pulls=10)
+    # Functions that were called back may end after the run.
+    threads.shutdown(wait=True)
     assert sorted(stopped) == [0, 1, 2]
     assert kinds(study)["cancel"] == 3
     assert kinds(study)["report"] == 10
