@@ -208,7 +208,7 @@ def test_fewer_pulls_than_wanted_are_said_to_be_all(folder, invoke):
     path = write(folder, replayed(source=None, policy=policy))
     invoke("study", "create", path)
     result = invoke("study", "ask", path, "-n", 20)
-    assert (result.exit_code, "only 8 pulls before the next results" in result.stderr) == (0, True)
+    assert (result.exit_code, "only 8 pulls can be given now" in result.stderr) == (0, True)
     result = invoke("study", "ask", path)
     assert (result.exit_code, "no pull to give" in result.stderr) == (ExitCode.FAILURE, True)
 

@@ -139,3 +139,26 @@ def test_what_needs_the_storage_itself_says_so(study, invoke, words):
     result = invoke("study", *words)
     assert result.exit_code != 0
     assert "Traceback" not in result.output
+
+
+def test_open_pulls_of_a_service_have_their_participant_and_date(service, invoke, monkeypatch):
+    monkeypatch.setenv("FAIRTRIAL_STORAGE", service.url)
+    monkeypatch.setenv("FAIRTRIAL_TOKEN", service.tokens["run"])
+    policy, name = ft.subpopulations.BlockBetting(PROBLEM), "ward"
+    rules = {"storage": service.store, "name": name, "participants": "W#-###"}
+    with Study.create(PROBLEM, policy, **rules, seed=1) as study:
+        study.ask(participant="W2-001")  # of nobody on this ward
+        for number in ("W1-001", "W1-002"):
+            invoke("study", "ask", name, "--participant", number)
+        shown = invoke("study", "outstanding", name).stdout
+        assert "W1-001" in shown
+        assert "W1-002" in shown
+        assert "W2-001" not in shown
+        with ft.connect(service.url, token=service.tokens["read"]) as connection:
+            remote = connection.study(name)
+            here, there = study.outstanding(), remote.outstanding()
+            assert remote.asked_for(there) == study.asked_for(here)
+            study.tell(here[0], 0.123456789)
+            assert remote.asked_for(there) == study.asked_for(here)
+    monkeypatch.setenv("FAIRTRIAL_TOKEN", service.tokens["read"])
+    assert "0.123456789" in invoke("study", "history", name).stdout

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ from fairtrial.study.base import BaseStudy
 from fairtrial.study.conduct import Conduct
 from fairtrial.study.export import ENDINGS, history
 from fairtrial.study.log import seal
+from fairtrial.study.numbers import Asked
 from fairtrial.study.pull import MASKED
 from fairtrial.study.pull_tables import ResultTable
 from fairtrial.study.witness import Witness
@@ -228,14 +230,27 @@ class RemoteStudy(BaseStudy):
 
     def outstanding(self) -> list[StudyPull]:
         """Return the open pulls, in the order in which they were issued."""
-        pulls: list[StudyPull] = []
+        return self._bound(self._open_documents())
+
+    def asked_for(self, pulls: Sequence[StudyPull]) -> list[Asked]:
+        """Return when pulls were asked for, and for which participants."""
+        still_open = {document["id"]: document for document in self._open_documents()}
+        found = []
+        for pull in pulls:
+            document = still_open.get(pull.id) or self._transport.get(self._pull_path(pull))
+            at = datetime.fromisoformat(document["asked_at"])
+            found.append(Asked(pull.number, at, document.get("participant")))
+        return found
+
+    def _open_documents(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the documents of the open pulls, page by page."""
         after = None
         while True:
             page = self._transport.get(f"{self._path}/pulls", state="open", after=after)
-            pulls += self._bound(page["pulls"])
+            yield from page["pulls"]
             after = page["next"]
             if after is None:
-                return pulls
+                return
 
     def pull_of(self, participant: str | None = None, *, unit: str | None = None) -> StudyPull:
         """Return the pull of a participant, by their number, or of a unit.

@@ -221,6 +221,8 @@ class Heartbeat(_Body):
 class PullAnswer(BaseModel):
     """A pull. `outcome` is only present if the caller may see it, `should_stop` for single pulls.
 
+    `asked_at` is present for single pulls and in lists of pulls by state.
+
     `entered` is present for single pulls, and in lists of other than open pulls: the outcome, or
     those of its measures that are known; without the scope ``read``, what the caller entered.
 
@@ -240,6 +242,7 @@ class PullAnswer(BaseModel):
     propensity: float | None
     lease_until: str | None
     worker: str | None
+    asked_at: str | None = None
     outcome: Any = None
     entered: Any = None
     participant: str | None = None

@@ -29,7 +29,6 @@ from fairtrial.errors import (
     NothingToAsk,
     StorageError,
 )
-from fairtrial.study import Study
 from fairtrial.study.pull import MASKED
 from fairtrial.study.pull_tables import write_pulls
 
@@ -171,7 +170,7 @@ def ask(
         _show_pulls(opened, pulls, table, as_json)
         if len(pulls) < number:
             say(
-                f"{opened.name}: only {plural(len(pulls), 'pull')} before the next results.",
+                f"{opened.name}: only {plural(len(pulls), 'pull')} can be given now.",
                 err=True,
             )
 
@@ -250,8 +249,7 @@ def outstanding(
     check_table(table, force)
     with open_study(study, storage) as opened:
         pulls = opened.outstanding()
-        asked = opened.asked_for(pulls) if isinstance(opened, Study) else []
-        _show_pulls(opened, pulls, table, as_json, asked=asked)
+        _show_pulls(opened, pulls, table, as_json, asked=opened.asked_for(pulls))
 
 
 @click.command(epilog=EPILOG, context_settings=_NEGATIVE_NUMBERS)

@@ -24,6 +24,7 @@ from fairtrial.core.wording import plural
 from fairtrial.errors import AccessRefused
 from fairtrial.presentation.recruitment import BLINDED, recruitment
 from fairtrial.presentation.sources import minimizes, replay_note
+from fairtrial.presentation.words import outcome_in_words
 from fairtrial.report import write_report
 from fairtrial.study import Event, Study, StudySummary, Verification, accept_loss, list_studies
 
@@ -466,7 +467,10 @@ def _values(outcome: Any) -> str:
             for name, value in outcome.items()
         )
         return " ".join(values)
-    return outcome if isinstance(outcome, str) else shown_number(outcome)
+    if isinstance(outcome, str):
+        return outcome
+    # All digits, so that it can be compared with what was entered.
+    return "-" if outcome is None else outcome_in_words(outcome)
 
 
 def _note(event: Event) -> str:

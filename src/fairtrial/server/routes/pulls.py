@@ -93,9 +93,11 @@ async def list_pulls(
             ]
         more = page[limit - 1].number if len(page) > limit else None
         pulls = [document_for(viewer, opened, row) for row in page[:limit]]
+        for one, asked in zip(pulls, opened.session.asked_for(page[:limit]), strict=True):
+            one["asked_at"] = asked.at.isoformat()
         if state != "open":
-            for document, seen in zip(pulls, entered(opened, viewer, page[:limit]), strict=True):
-                document["entered"] = seen.values
+            for one, seen in zip(pulls, entered(opened, viewer, page[:limit]), strict=True):
+                one["entered"] = seen.values
         return {
             "pulls": pulls,
             "next": None if more is None else str(more),
@@ -119,6 +121,8 @@ async def show_pull(
         require_own(opened, viewer, pull)
         row = row_of(opened, pull)
         content = document_for(viewer, opened, row)
+        [asked] = opened.session.asked_for([row])
+        content["asked_at"] = asked.at.isoformat()
         [seen] = entered(opened, viewer, [row])
         content["entered"] = seen.values
         if seen.is_outcome:
