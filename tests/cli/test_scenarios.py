@@ -505,6 +505,7 @@ def test_the_protocol_and_the_calendar_of_a_file_reach_the_results(folder, docum
     assert [look["day"] for look in found["rows"][0]["looks"]] == [8.5, 10]
     plain, _ = document("plan", path)
     assert plain["simulated"]["elapsed"]["mean"] > 3
+    assert "elapsed days " in invoke("plan", path).stdout
 
 
 @pytest.mark.parametrize(

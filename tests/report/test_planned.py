@@ -1,6 +1,7 @@
 """The page on a planned experiment, as a reader and as a browser would read it."""
 
 import re
+from dataclasses import replace
 from datetime import date
 from html.parser import HTMLParser
 
@@ -147,6 +148,16 @@ def test_three_single_runs_are_shown(page, found):
     assert lengths == [times[run.replication] for run in runs]
     for run in runs:
         assert f"A {run.name} run: answer: new" in text
+
+
+def test_what_is_in_flight_when_a_run_ends_is_not_said_to_have_no_result(found, tmp_path):
+    run = example_runs(POLICY, found.row("full"))[0]
+    last = run.trace[-1]
+    late = replace(last, asked=last.told + 83)
+    runs = [replace(run, trace=(*run.trace[:-1], late))]
+    text = text_of(report.write_characteristics(found, tmp_path / "plan.html", examples=runs))
+    assert f"{last.told} result" in text
+    assert "will have none" not in text
 
 
 def test_the_page_can_be_run_again_and_says_what_is_proven(page):

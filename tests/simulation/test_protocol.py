@@ -152,6 +152,27 @@ def test_the_calendar_follows_from_rate_and_delay(found, name):
     assert (runs.lost.sum() > 0) == (name == "losses")
 
 
+def test_no_run_of_the_calendar_ends_after_its_last_result():
+    """Near a planned end people come for whom no pull is left, so the last pulls take longer."""
+    problem = subpopulations.Problem(["old", "new"], {"x": 0.2, "y": 0.8}, reward_range=(0, 1))
+    policy = subpopulations.BlockBetting(problem, delta=0.1, max_pulls=60, planned_end=True)
+    means = [[0.5, 0.5], [0.5, 0.5]]
+    assumed = subpopulations.BernoulliEnvironment(problem, means, arrivals=[0.2, 0.8])
+    late = operating_characteristics(
+        policy,
+        [Scenario("equal", assumed)],
+        60,
+        replications=12,
+        pulls_per_day=RATE,
+        delay_days=DELAY,
+        progress=False,
+    ).row("equal")
+    assert late.simulation.elapsed.max() > 59 / RATE + DELAY
+    own = late.calendar
+    assert own.last_result.mean >= own.decision.mean
+    assert own.last_result.mean == pytest.approx(own.last_pull.mean + DELAY)
+
+
 def test_looks_count_what_had_been_decided_and_what_was_decided_later(found):
     row = found.row("full")
     runs = row.simulation

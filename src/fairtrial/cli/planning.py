@@ -362,7 +362,8 @@ def simulate_configuration(
         progress=True,
         lower_bound=bound,
     )
-    return replace(found, about=configuration.about)
+    unit = "" if plan.days_to_result is None or plan.pulls_per_day is None else "days"
+    return replace(found, about=configuration.about, time_unit=unit)
 
 
 def accrued(configuration: Configuration) -> Environment:

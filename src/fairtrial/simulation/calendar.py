@@ -23,8 +23,8 @@ _DIGITS = 6
 class Calendar:
     """When things happen, in days after the first pull.
 
-    Pull i is made on day ``(i - 1) / pulls_per_day``; its result is known `delay_days` later,
-    rounded up to a whole number of pulls.
+    Pull i is made on day ``(i - 1) / pulls_per_day``, or later if somebody came for whom no pull
+    was left; its result is known `delay_days` later, rounded up to a whole number of pulls.
 
     Parameters
     ----------
@@ -86,9 +86,12 @@ class Look:
 def calendar_of(found: Simulation, pulls_per_day: float, delay_days: float) -> Calendar:
     """Return the calendar of simulated runs."""
     made = found.pulls.sum(axis=1)
-    last = (made - 1) / pulls_per_day
+    ends = found.elapsed.round(_DIGITS)
+    # People can come whom no pull is left for before a planned end: then pulls take longer, and a
+    # run that waits for all of them ends with the last result.
+    last = np.maximum((made - 1) / pulls_per_day, ends - delay_days)
     return Calendar(
-        decision=Statistics.of(found.elapsed.round(_DIGITS), TAILS),
+        decision=Statistics.of(ends, TAILS),
         last_pull=Statistics.of(last, TAILS),
         last_result=Statistics.of(last + delay_days, TAILS),
         overrun=Statistics.of(made - found.stopping_time - found.lost, TAILS),

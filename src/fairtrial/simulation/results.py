@@ -87,6 +87,8 @@ class Simulation(ShownInNotebooks):
     about : str or None
         What a reader must know about runs in this environment: that recorded rows were sampled
         repeatedly, with replacement.
+    time_unit : str
+        The unit of `elapsed`, such as ``"days"``; empty if it is not known.
     """
 
     stopping_time: NDArray[np.int64]
@@ -112,6 +114,7 @@ class Simulation(ShownInNotebooks):
     seconds: float
     endless: bool = False
     about: str | None = None
+    time_unit: str = ""
 
     @classmethod
     def from_runs(
@@ -245,6 +248,7 @@ class Simulation(ShownInNotebooks):
             tied=self.truth is not None and self.truth.tied,
             about=self.about,
             cut_off=self.cut_off,
+            time_unit=self.time_unit,
         )
 
     @property

@@ -124,6 +124,8 @@ class Summary(ShownInNotebooks):
         What a reader must know about runs in this environment.
     cut_off : int
         How many of the undecided runs reached the default limit of pulls.
+    time_unit : str
+        The unit of `elapsed`, such as ``"days"``; empty if it is not known.
     """
 
     policy: str
@@ -146,6 +148,7 @@ class Summary(ShownInNotebooks):
     tied: bool = False
     about: str | None = None
     cut_off: int = 0
+    time_unit: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as JSON's own types."""
@@ -161,7 +164,10 @@ class Summary(ShownInNotebooks):
         """Return the results as text, each with its name."""
         rows = [
             ("stopping time", str(self.stopping_time)),
-            ("elapsed", None if self.elapsed == self.stopping_time else str(self.elapsed)),
+            (
+                f"elapsed {self.time_unit}".strip(),
+                None if self.elapsed == self.stopping_time else str(self.elapsed),
+            ),
             ("lower bound", self._bound_text()),
             ("wrong", None if self.endless else self._error_text()),
             ("right answers", None if self.endless else self._right_text()),
