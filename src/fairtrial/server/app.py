@@ -106,7 +106,8 @@ def create_app(
     )
     app.state.service = service
     for part in (health, studies, writing, pulls, reading):
-        app.include_router(part.routes)
+        # `include_router` would build each route again for every application, which takes 0.1 s.
+        app.router.routes.extend(part.routes.routes)
     add_direct_routes(app)
     _add_openapi(app)
     add_pages(app)

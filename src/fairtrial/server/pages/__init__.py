@@ -12,6 +12,5 @@ __all__ = ["add_pages"]
 def add_pages(app: FastAPI) -> None:
     """Add the pages for browsers to the service's application."""
     # The addresses of forms come first, because the route of tabs matches any name.
-    app.include_router(pulls.routes)
-    app.include_router(submissions.routes)
-    app.include_router(routes.routes)
+    for part in (pulls, submissions, routes):
+        app.router.routes.extend(part.routes.routes)
