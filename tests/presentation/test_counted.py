@@ -49,5 +49,6 @@ def test_the_mean_of_all_is_named_where_some_results_do_not_count():
     some = Estimate({"arm": "a"}, 39, mean=0.0, counted=16, mean_of_all=0.077)
     every = Estimate({"arm": "a"}, 39, mean=0.077, counted=39, mean_of_all=0.077)
     assert "mean of all is" in counted_note(progress_with(some, settled=52))
+    assert "mean of all is" in counted_note(progress_with(some, settled=None))
     assert gives_mean_of_all([some])
     assert not gives_mean_of_all([every])

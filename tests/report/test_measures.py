@@ -34,6 +34,7 @@ def test_every_limit_is_shown_with_its_standing_overall_ones_too(tmp_path) -> No
     stands = "(met|missed)( so far, not settled)?"
     assert re.search(rf"high harmed overall 0\.\d+ at most 0\.400 (\S+ )?{stands}", text)
     assert re.search(rf"low harmed 0 0\.\d+ at most 0\.500 (\S+ )?{stands}", text)
+    assert "Where the results come from" in text
     assert "Of 40 results, most came from" in text
 
 

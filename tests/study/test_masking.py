@@ -257,6 +257,12 @@ def test_few_kits_are_a_warning_that_names_the_arm_to_readers_only(memory):
     said = f"few kits of {arm} are left: 4, after 10 kits of it were handed out"
     assert [one for one in study.health()["warnings"] if one.startswith(said)]
     assert not any("kits" in one for one in study.health(blinded=True)["warnings"])
+    # A participant who is still treated may need another kit; nobody else does after the end.
+    last = study.ask()
+    study.stop("enough")
+    assert any("few kits" in one for one in study.health()["warnings"])
+    study.tell(last, 0.5)
+    assert not any("few kits" in one for one in study.health()["warnings"])
 
 
 def test_after_much_use_a_fifth_of_it_is_few(memory):

@@ -32,8 +32,11 @@ def counted_note(progress: Progress) -> str:
     '52 of 87 results count for means, differences and evidence'
     """
     settled = progress.settled
+    of_all = ""
+    if gives_mean_of_all(progress.actions):
+        of_all = f" The {MEAN_OF_ALL} is that of all results so far, and has no guarantee."
     if settled is None and some_do_not_count(progress.actions):
-        return "Means and their intervals are those of the results that are counted."
+        return f"Means and their intervals are those of the results that are counted.{of_all}"
     if settled is None or settled >= progress.told:
         return ""
     verb = "counts" if settled == 1 else "count"
@@ -48,8 +51,7 @@ def counted_note(progress: Progress) -> str:
         "pulls or of complete blocks. The others wait for earlier pulls, came after the decision, "
         "or belong to no block; plans use them, and who leads may depend on them."
     )
-    if gives_mean_of_all(progress.actions):
-        note += f" The {MEAN_OF_ALL} is that of all results so far, and has no guarantee."
+    note += of_all
     if any(_lacks_interval(one) for one in progress.actions):
         note += " A mean without an interval is that of results that do not count yet."
     if any(one.own_mean is not None and one.counted == 0 for one in progress.actions):

@@ -278,9 +278,12 @@ def _allocation(found: Findings) -> Markup:
     actions = pulled(found.progress.actions)
     labels, pulls = [action.labels for action in actions], [action.pulls for action in actions]
     chart = share_chart(labels, pulls, found.optimal, _places(found), found.cut.note)
+    # Pulls whose results are late are not in the chart.
+    counts_pulls = found.progress.quantity == "share"
+    title = "Where the pulls went" if counts_pulls else "Where the results come from"
     return text_of(
         [
-            element("h3", "Where the pulls went"),
+            element("h3", title),
             charts.figure(
                 charts.bar_chart(chart),
                 charts.bar_key(chart),

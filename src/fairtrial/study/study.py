@@ -565,7 +565,8 @@ class Study(BaseStudy):
 
     def _few_kits(self) -> list[str]:
         with self._session.replica_at_head() as (_, replica):
-            if replica.kits is None:
+            needs_none = replica.stopped and not replica.policy.n_outstanding
+            if replica.kits is None or needs_none:
                 return []
             return said_of_few_kits(replica.kits, replica.policy.closed_arms)
 
