@@ -208,7 +208,7 @@ def test_the_policy_agrees_with_the_slow_rule_block_by_block(name, knowledge):
     rule = slow_rule(problem, knowledge, 0.1)
     generator = np.random.default_rng(8)
     rule.pay({}, block_of(policy, environment, generator)[0])
-    for _ in range(runs(15, whole=90)):
+    for _ in range(runs(8, whole=90)):
         if policy.stopped:
             break
         counts, bets = rule.plan()
@@ -235,7 +235,7 @@ def test_lost_late_and_corrected_rows_count_as_in_the_slow_rule(knowledge, lost_
     rule = slow_rule(problem, knowledge, 1e-9)
     generator = np.random.default_rng(8)
     told = []
-    for _ in range(runs(15, whole=60)):
+    for _ in range(runs(8, whole=60)):
         counts, bets = rule.plan() if rule.rows else (np.bincount([0] * 20), {})
         pulls = policy.ask(int(counts.sum()))
         rows = []
@@ -439,7 +439,7 @@ def test_stopping_times_are_those_measured_by_an_independent_rule(
     name, knowledge, rows, error, number
 ):
     problem, environment = INSTANCES[name]()
-    made = runs(60, whole=number)
+    made = runs(30, whole=number)
     policy = BlockBetting(problem, delta=0.1, knowledge=knowledge)
     result = simulate(policy, environment, replications=made, seed=4)
     spread = error**2 * number
@@ -453,7 +453,7 @@ def test_stopping_times_are_those_measured_by_an_independent_rule(
 @pytest.mark.parametrize("knowledge", ["cells", "ratios"])
 def test_the_right_answer_is_hardly_ever_rejected_where_little_makes_it_right(name, knowledge):
     problem, environment = HARD_NULLS[name]()
-    number = runs(30, whole=2000 if knowledge == "cells" else 1000)
+    number = runs(20, whole=2000 if knowledge == "cells" else 1000)
     rejected = 0
     for seed in range(number):
         policy = BlockBetting(problem, delta=0.1, knowledge=knowledge, seed=seed)

@@ -52,7 +52,7 @@ def test_intervals_cover_where_few_observations_are_behind_a_table():
     generator = np.random.default_rng(2)
     actions = np.repeat(np.arange(truth_problem.n_actions), 800)
     covered = {"exact": 0, "bootstrap": 0}
-    runs = effort.runs(12, whole=24)
+    runs = effort.runs(8, whole=24)
     for _ in range(runs):
         problem = fitted(truth_problem, 150, generator)
         log = environment.table(actions, generator)

@@ -234,7 +234,7 @@ def test_a_block_without_one_of_the_arms_does_not_move_the_interval():
 @pytest.mark.parametrize("ranged", [True, False])
 def test_intervals_from_chosen_counts_rarely_ever_miss_the_difference(means, ranged):
     """The counts depend on the results so far; at level .2."""
-    runs, generator = effort.runs(100, whole=300), np.random.default_rng(5)
+    runs, generator = effort.runs(40, whole=300), np.random.default_rng(5)
     spread = Spread(np.full(2, 0.5), (0.0, 1.0) if ranged else None)
     missed = 0
     for _ in range(runs):
@@ -523,7 +523,7 @@ def test_intervals_of_finished_experiments_rarely_miss_although_bad_results_are_
     family, chance
 ):
     """Half of the control's successes are missing; at level .2, at the end and at the stop."""
-    runs, generator = effort.runs(60, whole=400), np.random.default_rng(11)
+    runs, generator = effort.runs(25, whole=400), np.random.default_rng(11)
     missed, missed_means = 0, 0
     for _ in range(runs):
         assigned = generator.integers(0, 2, 240)

@@ -24,7 +24,7 @@ def e_value_after(random, shift, counts, blocks):
 @pytest.mark.parametrize("counts", [(10, 10), (30, 4), (5, 5, 10, 20)])
 def test_there_is_no_alarm_without_reason(counts):
     """The probability of an alarm in each run is at most .01."""
-    runs = effort.runs(50, whole=1_000)
+    runs = effort.runs(25, whole=1_000)
     alarms = sum(
         e_value_after(np.random.default_rng(seed), 0.0, counts, 30) >= ALARM for seed in range(runs)
     )

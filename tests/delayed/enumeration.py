@@ -35,7 +35,7 @@ def error_rates(policy, tables, is_wrong, fits=lambda place, row: True):
                 for at, (rows_left, chance) in left.items()
                 if rows_left[row]
             }
-            branch = copy.deepcopy(policy)
+            branch = copy.deepcopy(policy, {id(policy.problem): policy.problem})
             following = tell_block(branch, pull, [*rows, row])
             if following is not None:
                 walk(branch, following, [*rows, row], after)

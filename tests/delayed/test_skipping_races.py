@@ -220,13 +220,13 @@ def test_if_the_leader_breaks_its_limit_those_that_waited_catch_up():
     assert policy.recommend().arm == "2"
 
 
-@pytest.mark.parametrize("seed", range(effort.runs(8, whole=200)))
+@pytest.mark.parametrize("seed", range(effort.runs(5, whole=200)))
 def test_decisions_depend_on_no_order_of_results_and_survive_restarts(seed):
     """Many pulls in flight, told in random order, some cancelled and lost, and state restored."""
     straight, table = hard_race(seed, items=60, skips=True)
     play(straight, table)
     policy, _ = hard_race(seed, items=60, skips=True)
-    rng = np.random.default_rng(seed)
+    rng, restarts = np.random.default_rng(seed), 0
     while not policy.stopped:
         for _ in range(int(rng.integers(1, 12))):
             if policy.stopped or (policy._outstanding and rng.random() < 0.2):
@@ -244,14 +244,17 @@ def test_decisions_depend_on_no_order_of_results_and_survive_restarts(seed):
         again, _ = hard_race(seed, items=60, skips=True)
         again.set_state(policy.get_state())
         assert again.recommend() == policy.recommend()
-        assert again.progress().remaining == policy.progress().remaining
+        restarts += 1
+        # A forecast takes longer than all the rest.
+        if restarts % effort.runs(6, whole=1) == 0:
+            assert again.progress().remaining == policy.progress().remaining
         policy = again
     assert policy.states == straight.states
     assert policy.recommend().arm == straight.recommend().arm
     assert policy.blocks == straight.blocks
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(effort.runs(1, whole=3)))
 def test_never_are_more_results_needed_than_was_said(seed):
     policy, table = hard_race(seed, items=60, skips=True)
     rows = [(*row, label) for row, label in zip(table.tolist(), policy.categories, strict=True)]
@@ -318,7 +321,7 @@ def skipping_race(categories, delta):
     return PairedRacing(problem_of(3), delta, n_blocks=6, margin=0.0, categories=names, skips=True)
 
 
-@pytest.mark.parametrize("delta", [0.2, 0.4])
+@pytest.mark.parametrize("delta", [0.4, 0.2][: effort.runs(1, whole=2)])
 def test_over_all_orders_a_race_that_skips_seldom_errs(delta):
     """Arms 0 (control), 1 and 2; the order is that of all items, as in a race."""
     tables = [*random_tables(effort.runs(0, whole=300)), *ON_THE_MARGIN]
@@ -348,7 +351,7 @@ def test_after_all_items_the_answer_of_a_race_that_skips_is_exact():
 @pytest.mark.parametrize("n_blocks", [None, 60])
 def test_an_arm_at_the_margin_is_seldom_wrongly_named_or_excluded(short_by, n_blocks):
     """Arm 1 is the best overall. In one category its mean is on the margin, or hardly below."""
-    runs, delta = effort.runs(30, whole=2_000), 0.1
+    runs, delta = effort.runs(10, whole=2_000), 0.1
     rng = np.random.default_rng(12)
     wrong = 0
     for _ in range(runs):
@@ -376,7 +379,7 @@ def test_an_arm_at_the_margin_is_seldom_wrongly_named_or_excluded(short_by, n_bl
 @pytest.mark.statistical
 def test_of_equal_arms_that_wait_the_right_one_is_seldom_lost():
     """Arms 1 and 2 are equally good; arm 1 breaks its limit by one item, arm 2 keeps it."""
-    runs, delta = effort.runs(30, whole=2_000), 0.1
+    runs, delta = effort.runs(15, whole=2_000), 0.1
     rng = np.random.default_rng(13)
     wrong = 0
     for _ in range(runs):

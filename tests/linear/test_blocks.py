@@ -217,7 +217,7 @@ def test_whoever_withholds_results_and_tells_some_late_wins_nothing(name: str) -
     problem, theta, cls = HARD[name]
     environment = cls(problem, theta)
     right = problem.answers.index(environment.truth.best)
-    toss, runs, rejected, in_bets = coins(problem, theta), effort.runs(50, whole=150), 0, 0
+    toss, runs, rejected, in_bets = coins(problem, theta), effort.runs(20, whole=150), 0, 0
     for run in range(runs):
         policy, rng = BlockBetting(problem, delta=0.1, seed=0), np.random.default_rng([29, run])
         flying: list[tuple[Pull, float]] = []
@@ -390,7 +390,7 @@ def test_wealth_against_the_right_answer_has_mean_at_most_one(name: str) -> None
     environment = cls(problem, theta)
     right = problem.answers.index(environment.truth.best)
     template = BlockBetting(problem, delta=0.1, seed=0)
-    wealth, rejected, runs = [], 0, effort.runs(100, whole=300)
+    wealth, rejected, runs = [], 0, effort.runs(60, whole=300)
     for run in range(runs):
         policy = template.clone()
         policy.compiled_run(environment, np.random.default_rng([17, run]), 250)
@@ -526,7 +526,7 @@ def test_no_bet_rests_on_initial_pulls_and_intervals_wait_for_those_that_are_not
 def test_different_arms_at_first_cost_no_more_pulls_than_repeats_of_a_basis() -> None:
     problem = PLATES["known noise"]
     environment = GaussianEnvironment(problem, [0.0, 0.4, 0.2, -0.3, 0.3, 0.5, 0.3])
-    runs = effort.runs(40, whole=1000)
+    runs = effort.runs(20, whole=1000)
     early, late = (
         simulate(
             BlockBetting(problem, initial_pulls=initial), environment, replications=runs, seed=1

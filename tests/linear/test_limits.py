@@ -359,7 +359,8 @@ def test_the_policy_keeps_the_contract(noise: dict, asked: dict, losses: bool) -
         environment = BernoulliEnvironment(problem, [0.1, 0.5, 0.3])
     check_problem(problem)
     check_environment(environment)
-    check_policy(BlockBetting(environment.problem, delta=0.1, seed=3), environment, losses=losses)
+    policy = BlockBetting(environment.problem, delta=0.1, seed=3)
+    check_policy(policy, environment, pulls=effort.runs(30, whole=60), losses=losses)
 
 
 def test_no_arm_is_an_answer() -> None:

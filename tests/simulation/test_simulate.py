@@ -334,7 +334,7 @@ def test_one_failure_ends_the_simulation_and_cancels_the_rest() -> None:
 
 
 def test_after_a_failure_other_threads_begin_no_more_runs() -> None:
-    """The first run fails while another thread makes the first of very many."""
+    """The first run fails while another thread makes the first of ten thousand."""
     other_has_begun, stopped, begun = threading.Event(), threading.Event(), []
     first_seed = start(CoinToss(PROBLEM), 0, 0)[0].seed
 
@@ -359,7 +359,7 @@ def test_after_a_failure_other_threads_begin_no_more_runs() -> None:
 
         pool.submit = watched
         with pytest.raises(ZeroDivisionError):
-            simulate(Waiting(PROBLEM), ENVIRONMENT, 2_000_000, executor=pool, chunk_size=1_000_000)
+            simulate(Waiting(PROBLEM), ENVIRONMENT, 20_000, executor=pool, chunk_size=10_000)
     assert len(begun) == 2
 
 

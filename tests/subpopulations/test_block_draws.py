@@ -141,7 +141,7 @@ def test_statistics_have_the_distribution_of_pulls_one_by_one(make: Any, to_the_
     problem = environment.problem
     first_block = 5 if problem.reward_range is None else 10
     horizon = None if to_the_end else first_block * problem.n_actions
-    number = effort(150, whole=3000) if to_the_end else effort(400, whole=5000)
+    number = effort(100, whole=3000) if to_the_end else effort(200, whole=5000)
     plain, fast = (statistics(environment, drawn, horizon, number) for drawn in (False, True))
     # Kolmogorov and Smirnov: exceeded by one statistic in 5,000 if the distributions are equal.
     tolerance = math.sqrt(0.5 * math.log(2 * 5000)) * math.sqrt(2 / number)

@@ -465,13 +465,13 @@ def random_instance(rng: np.random.Generator) -> tuple[Problem, RewardOf]:
     return problem, uniform(sign * means, 0.8)
 
 
-@pytest.mark.parametrize("seed", range(effort.runs(8, whole=20)))
+@pytest.mark.parametrize("seed", range(effort.runs(5, whole=20)))
 def test_random_instances_agree_with_the_slow_implementation(seed: int) -> None:
     problem, reward_of = random_instance(np.random.default_rng(seed))
     one_at_a_time(Twins(problem, delta=0.2), reward_of, seed, most=250)
 
 
-@pytest.mark.parametrize("seed", range(effort.runs(10, whole=30)))
+@pytest.mark.parametrize("seed", range(effort.runs(6, whole=30)))
 def test_random_instances_with_a_control_agree_with_the_slow_implementation(seed: int) -> None:
     rng = np.random.default_rng([2, seed])
     problem, reward_of = random_instance(rng)
@@ -484,7 +484,7 @@ def test_random_instances_with_a_control_agree_with_the_slow_implementation(seed
     one_at_a_time(Twins(compared, delta=0.2), reward_of, seed, most=250)
 
 
-@pytest.mark.parametrize("seed", range(effort.runs(8, whole=20)))
+@pytest.mark.parametrize("seed", range(effort.runs(5, whole=20)))
 def test_random_instances_with_tolerance_agree_with_the_slow_implementation(seed: int) -> None:
     rng = np.random.default_rng([1, seed])
     problem, reward_of = random_instance(rng)
@@ -672,7 +672,7 @@ def test_corrections_change_all_bets_those_that_are_paid_too(name: str, passive:
     assert twins.late
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(effort.runs(2, whole=4)))
 def test_corrections_take_back_what_a_tolerance_has_settled(seed: int) -> None:
     problem, reward_of = STORMS["tolerance"]
     problem = problem.clone(tolerance=0.2, floor_tolerance=0.2)
@@ -943,7 +943,7 @@ CORRECTED = {
 
 @pytest.mark.parametrize("name", CORRECTED)
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 20), backlog=st.integers(0, 30))
-@settings(max_examples=effort.runs(10, whole=25))
+@settings(max_examples=effort.runs(6, whole=25))
 def test_a_slip_corrected_before_it_is_paid_leaves_no_trace(
     name: str, seed: int, size: int, backlog: int
 ) -> None:
@@ -1233,7 +1233,7 @@ def test_a_restored_policy_keeps_books_that_have_grown() -> None:
 
 # ------------------------------------------------------------ the promise, by simulation
 
-RUNS = effort.runs(80, whole=400)
+RUNS = effort.runs(30, whole=400)
 DELTA = 0.1
 TOLERATED = effort.tolerated(DELTA, RUNS)
 TINY = 1e-6

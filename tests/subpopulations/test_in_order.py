@@ -185,7 +185,7 @@ def test_only_the_certified_stop_is_proven_for_it(stopping: str) -> None:
 
 # ----------------------------------------------------------------------------- the adversary
 
-FLIGHT, PATIENCE, MOST, RUNS = 50, 150, 400, effort.runs(100, whole=300)
+FLIGHT, PATIENCE, MOST, RUNS = 50, 150, 400, effort.runs(50, whole=300)
 TOLERATED = effort.tolerated(DELTA, RUNS)
 
 

@@ -122,7 +122,7 @@ def solver_value(means, covariances, pulls, conditions):
 @pytest.mark.parametrize("control", [LEADER, CONTROL])
 def test_values_and_derivatives_are_those_of_all_active_sets(scale, control):
     rng, compared = np.random.default_rng(0), 0
-    for _ in range(effort.runs(40, whole=400)):
+    for _ in range(effort.runs(20, whole=400)):
         model, means, covariances, pulls = random_case(rng, scale=scale, control=control)
         for leader in (LEADER, NOBODY):
             conditions = conditions_of(model, RIVAL, leader)
@@ -133,7 +133,7 @@ def test_values_and_derivatives_are_those_of_all_active_sets(scale, control):
             assert value == pytest.approx(wanted, rel=1e-7, abs=1e-11)
             assert gradient * pulls == pytest.approx(slopes * pulls, rel=1e-5, abs=1e-5 * wanted)
             compared += 1
-    assert compared > effort.runs(30, whole=300)
+    assert compared > effort.runs(15, whole=300)
 
 
 def test_values_are_those_of_a_conic_solver():
