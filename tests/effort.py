@@ -1,6 +1,12 @@
 """How many runs costly tests make: enough to fail if the code is clearly wrong, or all."""
 
+import itertools
 import math
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 long = False
 """Whether pytest was called with `--long`; set before tests are collected."""
@@ -9,6 +15,16 @@ long = False
 def runs(short: int, *, whole: int) -> int:
     """Return how many runs or examples a test makes: `short`, or `whole` under `--long`."""
     return whole if long else short
+
+
+def pairs(first: Iterable[First], second: Sequence[Second]) -> list[tuple[First, Second]]:
+    """Return the pairs of values for which a test runs: all of them under `--long`.
+
+    Otherwise each of the first values comes once, with one of the second values in turn.
+    """
+    if long:
+        return list(itertools.product(first, second))
+    return list(zip(first, itertools.cycle(second), strict=False))
 
 
 def tolerated(probability: float, number: int) -> float:

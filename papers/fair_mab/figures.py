@@ -86,7 +86,7 @@ def _violation(cache: SimulationCache) -> Figure:
         **{f"LFG, eta {eta}": LearningWithFairness(problem, eta) for eta in (10, 100)},
         "UCB1, no quotas": UnconstrainedLearner(problem, UCB1()),
     }
-    step = 5 if cache.quick else 1
+    step = 20 if cache.quick else 1
     rounds = range(step, TWO.horizon + 1, step)
     curves = {
         name: cache.curve(policy, TWO, (100, 20), rounds) for name, policy in policies.items()

@@ -29,9 +29,9 @@ def last(t, counts, sums, allowed):
 @pytest.mark.parametrize("block", range(4))
 def test_random_runs_decide_and_keep_what_exact_fractions_say(block):
     """In parallel, a second policy is saved and restored after every call; see `ExactRun`."""
-    number = effort.runs(15, whole=40)
+    number = effort.runs(25, whole=40)
     runs = [ExactRun(seed).play() for seed in range(block * number, (block + 1) * number)]
-    assert sum(run.failed for run in runs) > 2 * number
+    assert sum(run.failed for run in runs) > number
     # Runs in which no arm is ever behind would test nothing.
     assert max(run.most_behind for run in runs) > 0
 

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from fairtrial.allocation import FairLearn, Learner, Problem, Thompson
 from fairtrial.errors import InvalidArgument
 from fairtrial.study import Study
+from tests import effort
 from tests.allocation.adversaries import quotas, starving
 from tests.allocation.slow import SlowQuotas
 from tests.messages import raises
 
 pytestmark = pytest.mark.filterwarnings("ignore:the shares take every pull")
 
-ASKS = 5000
+ASKS = effort.runs(1000, whole=5000)
 PROBLEM = Problem(["a", "b", "c"], [0.2, 0.3, 0.25])
 
 

@@ -15,6 +15,7 @@ from fairtrial.allocation import (
     UnconstrainedLearner,
 )
 from papers.fair_mab.instances import headlines
+from tests import effort
 
 pytestmark = pytest.mark.statistical
 
@@ -42,15 +43,19 @@ INSTANCE_2 = [
 
 @pytest.mark.parametrize("row", INSTANCE_2, ids=lambda row: repr(row[0]))
 def test_instance_2_has_the_published_regret_and_violation(row):
-    """1,000 runs; means within 4 combined standard errors."""
+    """Means within 4 combined standard errors."""
     policy, regret, half_width, violation, worst, share = row
-    found = ft.simulate(policy, ENVIRONMENT, 1000, seed=1, horizon=200, progress=False).metrics
-    own = found["r_regret"].std() / np.sqrt(1000)
+    runs = effort.runs(250, whole=1000)
+    found = ft.simulate(policy, ENVIRONMENT, runs, seed=1, horizon=200, progress=False).metrics
+    own = found["r_regret"].std() / np.sqrt(runs)
     assert abs(found["r_regret"].mean() - regret) < 4 * np.hypot(own, half_width / 1.96)
     spread = max(found["violation"].std(), 0.05)
-    assert abs(found["violation"].mean() - violation) < 4 * np.sqrt(2 / 1000) * spread + 0.05
+    assert (
+        abs(found["violation"].mean() - violation)
+        < 4 * np.sqrt(1 / runs + 1 / 1000) * spread + 0.05
+    )
     broken = (found["floored_violation"] > 0).mean()
-    assert abs(broken - share) <= 4 * np.sqrt(2 * share * (1 - share) / 1000) + 0.005
+    assert abs(broken - share) <= 4 * np.sqrt(share * (1 - share) * (1 / runs + 1 / 1000)) + 0.005
     if worst in (0, 25):
         assert found["floored_violation"].max() == worst
 
@@ -97,8 +102,8 @@ def tolerated(half_width, runs, reference_runs=50):
 def test_instance_1_pays_for_its_tolerance_as_published(
     index, unfairness_tolerance, regret, half_width, violation
 ):
-    """Fair-UCB for a million rounds, 6 runs; within 4 combined standard errors."""
-    runs = 6
+    """Fair-UCB for a million rounds; within 4 combined standard errors."""
+    runs = effort.runs(3, whole=6)
     problem, environment = instance_1(index, unfairness_tolerance)
     policy = FairUCB(problem)
     found = ft.simulate(policy, environment, runs, seed=2, horizon=MILLION, progress=False).metrics
@@ -132,8 +137,8 @@ OVER_TIME = {
 
 @pytest.mark.parametrize("eta", OVER_TIME, ids=str)
 def test_r_regret_over_time_is_the_published_hump_or_climb(eta):
-    """6 runs up to each time; within 4 combined standard errors, and the rounding of the table."""
-    runs = 6
+    """Within 4 combined standard errors, and the rounding of the table."""
+    runs = effort.runs(3, whole=6)
     problem, environment = instance_1("A")
     policy = FairUCB(problem) if eta is None else LearningWithFairness(problem, eta)
     means, half_widths, violation = OVER_TIME[eta]
@@ -152,8 +157,8 @@ LATE = {10: (-1.8, -1.5, -1.3), 100: (11, 20.5, 23.7), 1000: (24.5, 198, 278)}
 
 @pytest.mark.parametrize("eta", LATE)
 def test_queues_leave_an_arm_behind_by_about_eta_times_its_gap_for_good(eta):
-    """100 runs; within 4 standard errors of two such means, because no spread is published."""
-    runs = 100
+    """Within 4 standard errors of two such means, because no spread is published."""
+    runs = effort.runs(40, whole=100)
     policy = LearningWithFairness(PROBLEM, eta)
     for time, published in zip((200, 2_000, 20_000), LATE[eta], strict=True):
         result = ft.simulate(policy, ENVIRONMENT, runs, seed=9, horizon=time, progress=False)
@@ -164,9 +169,9 @@ def test_queues_leave_an_arm_behind_by_about_eta_times_its_gap_for_good(eta):
 
 
 def test_the_default_learner_gains_more_than_ucb1_where_clicks_are_rare():
-    """At least three times as much on a tenth of the headline tests, beyond 4 standard errors."""
+    """At least three times as much on some of the headline tests, beyond 4 standard errors."""
     gains = {}
-    tests = headlines()[::10]
+    tests = headlines()[:: effort.runs(25, whole=10)]
     for learner in (None, UCB1()):
         served = []
         for number, test in enumerate(tests):

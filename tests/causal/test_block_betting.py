@@ -208,7 +208,7 @@ def test_the_policy_agrees_with_the_slow_rule_block_by_block(name, knowledge):
     rule = slow_rule(problem, knowledge, 0.1)
     generator = np.random.default_rng(8)
     rule.pay({}, block_of(policy, environment, generator)[0])
-    for _ in range(runs(8, whole=90)):
+    for _ in range(runs(15, whole=90)):
         if policy.stopped:
             break
         counts, bets = rule.plan()

@@ -25,6 +25,7 @@ from fairtrial.core.run import run_policy
 from fairtrial.core.specification import policy_from_dict, problem_from_dict
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.simulation import simulate
+from tests import effort
 from tests.causal.slow import diamond, thin, tiny
 from tests.messages import raises
 
@@ -316,7 +317,7 @@ def slow_rejection(live, means, gaps, bound, level):
 
 
 @pytest.mark.parametrize("variant", [1, 2])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(effort.runs(2, whole=4)))
 def test_arms_are_rejected_as_the_algorithm_says(seed, variant):
     generator = np.random.default_rng(seed)
     arms = 0.8 * generator.dirichlet(np.ones(3), size=(5, 2)) + 0.2 / 3

@@ -12,6 +12,7 @@ from fairtrial.causal import (
 )
 from fairtrial.core.run import run_policy
 from fairtrial.report import write_report
+from tests import effort
 from tests.causal.betting_instances import region, small, three
 from tests.causal.slow import confounded, tiny
 from tests.messages import raises
@@ -93,7 +94,7 @@ def run_study(problem, environment, *, seed, skip=lambda pull: False, rows=400, 
 @pytest.mark.parametrize("make", [small, region])
 def test_nobody_is_suspected_where_every_row_is_told(make, randomize):
     problem, environment = make()
-    for seed in range(3):
+    for seed in range(effort.runs(1, whole=3)):
         with run_study(problem, environment, seed=seed, randomize=randomize) as study:
             assert study.health()["warnings"] == []
 

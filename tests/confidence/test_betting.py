@@ -20,6 +20,7 @@ from fairtrial.confidence.block_betting.bets import (
     multiply_factor,
 )
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests import effort
 from tests.subpopulations import slow_blocks
 from tests.subpopulations.block_views import ledgers_of, planned_in
 
@@ -217,10 +218,10 @@ class TestBoundedBet:
         assert bet.log_wealth(draws) == pytest.approx(before, abs=1e-11)
 
     def test_a_long_block_neither_overflows_nor_underflows(self):
-        bet = Bet([100_000], [4.0], [0.5], [0.6], [0.24], [2000])
+        bet = Bet([10_000], [4.0], [0.5], [0.6], [0.24], [2000])
         for x in (0.0, 1.0):
-            got = bet.log_wealth([(0, x)] * 100_000)
-            factors = 100_000 * np.log1p(bet.thetas * 4.0 * (x - 0.5)) + bet.start
+            got = bet.log_wealth([(0, x)] * 10_000)
+            factors = 10_000 * np.log1p(bet.thetas * 4.0 * (x - 0.5)) + bet.start
             terms = [math.log(s) + g for s, g in zip(bet.stakes, factors, strict=True) if s > 0]
             terms += [math.log(bet.cash)] if bet.cash > 0 else []
             assert got == pytest.approx(slow_blocks.log_sum_exp(terms), rel=1e-9)
@@ -247,7 +248,7 @@ class TestBoundedLemma:
     def test_pairs_of_coin_cells_with_a_centre_off_the_border(self):
         rng = np.random.default_rng(0)
         largest = 0.0
-        for _ in range(300):
+        for _ in range(effort.runs(100, whole=300)):
             n, bet = random_bet(rng)
             wealth = wealth_by_successes(n, bet)
             largest = max(largest, *(expected(wealth, n, p) for p in null_points(rng)))

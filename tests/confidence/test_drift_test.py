@@ -65,8 +65,8 @@ def test_draws_from_one_distribution_seldom_look_like_drift(law: str) -> None:
 @pytest.mark.statistical
 def test_pulling_where_drift_is_suspected_raises_no_more_alarms() -> None:
     # Three cells with results 0 or 1. The cell that looks the most like drift is pulled, in batches
-    # of 10, with a look after each batch. 500 runs at level .1: within three standard errors of it.
-    runs, level, rng = 500, 0.1, np.random.default_rng(2)
+    # of 10, with a look after each batch. Within three standard errors of level .1.
+    runs, level, rng = effort.runs(150, whole=500), 0.1, np.random.default_rng(2)
     alarms = 0
     for _ in range(runs):
         cells: list[list[float]] = [[], [], []]

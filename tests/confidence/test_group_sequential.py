@@ -6,6 +6,7 @@ from scipy import stats
 
 from fairtrial.confidence.group_sequential import GroupSequential, boundaries
 from fairtrial.errors import InvalidArgument
+from tests import effort
 from tests.messages import raises
 
 
@@ -54,7 +55,7 @@ def test_one_look_is_the_closed_formula():
 
 @pytest.mark.parametrize("shape", ["pocock", "obrien-fleming"])
 def test_simulated_trials_have_the_level_and_the_power_that_were_computed(shape):
-    design, runs = GroupSequential(1, 0.05, shape), 20_000
+    design, runs = GroupSequential(1, 0.05, shape), effort.runs(5_000, whole=20_000)
     most = design.size(0.3, 2.0, 0.8)
     false = design.simulate([0.0], [1.0, 1.0], most, runs, seed=1)
     true = design.simulate([0.3], [1.0, 1.0], most, runs, seed=2)

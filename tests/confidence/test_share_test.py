@@ -13,6 +13,7 @@ from fairtrial.confidence.share_test import (
     log_evidence_of_favour,
     shares_differ,
 )
+from tests import effort
 
 SHARES = np.array([0.5, 0.3, 0.2])
 
@@ -58,9 +59,9 @@ def block(rng: np.random.Generator, counts: list[int]) -> tuple[list[int], list[
 
 @pytest.mark.statistical
 def test_results_that_get_lost_by_chance_favour_no_arm() -> None:
-    # The counts of blocks depend on earlier results; a third of the results never arrives. 400 runs
-    # at level .1: within three standard errors of it.
-    runs, level, rng = 400, 0.1, np.random.default_rng(2)
+    # The counts of blocks depend on earlier results; a third of the results never arrives. Within
+    # three standard errors of level .1.
+    runs, level, rng = effort.runs(120, whole=400), 0.1, np.random.default_rng(2)
     alarms = 0
     for _ in range(runs):
         arms: list[int] = []

@@ -18,6 +18,7 @@ from fairtrial.confidence.special_kernels import (
 )
 from fairtrial.confidence.thresholds import KAPPA_GRID
 from fairtrial.core.compilation import compiled, kernel
+from tests import effort
 
 counts = st.integers(1, 10**6)
 kappas = st.floats(0.1, 1e5)
@@ -208,7 +209,7 @@ def _largest_evalue(noise):  # type: ignore[no-untyped-def]
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["gaussian", "coins"])
 def test_evalues_ever_reach_one_over_level_with_at_most_that_probability(kind: str) -> None:
-    level, paths = 0.1, 3000
+    level, paths = 0.1, effort.runs(1000, whole=3000)
     generator = np.random.default_rng(20)
     shape = (paths, 1000)
     noise = (
@@ -218,7 +219,7 @@ def test_evalues_ever_reach_one_over_level_with_at_most_that_probability(kind: s
     )
     with compiled():
         rate = (_largest_evalue(noise) >= math.log(1.0 / level)).mean()
-    # Four standard errors of a rate of 0.1 over 3000 paths.
+    # Four standard errors of a rate of 0.1.
     assert rate <= level + 4.0 * math.sqrt(level * (1.0 - level) / paths)
     # The test is not vacuous: the e-value does reach 10 on some paths.
     assert rate > 0.01

@@ -9,6 +9,7 @@ from fairtrial.core.drifting import DriftingEnvironment
 from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import simulate
+from tests import effort
 from tests.messages import raises
 
 COINS = subpopulations.BernoulliEnvironment(
@@ -62,11 +63,12 @@ def test_a_lost_result_stays_lost():
 
 @pytest.mark.statistical
 def test_a_proven_answer_stands_a_drift_that_all_arms_share():
-    """Means drift between blocks: 100 runs at delta .1 may be wrong 10 + 9 times (3 errors)."""
+    """Means drift between blocks; at most three standard errors above delta .1 are wrong."""
+    runs = effort.runs(40, whole=100)
     policy = subpopulations.BlockBetting(COINS.problem, delta=0.1, max_pulls=400)
     close = COINS.clone(means=[[0.45], [0.55]])
-    found = simulate(policy, DriftingEnvironment(close, 0.0003), 100, seed=1, progress=False)
-    assert sum(answer == "a" for answer in found.answer) <= 19
+    found = simulate(policy, DriftingEnvironment(close, 0.0003), runs, seed=1, progress=False)
+    assert np.mean([answer == "a" for answer in found.answer]) <= effort.tolerated(0.1, runs)
 
 
 @pytest.mark.parametrize("drift", [0.0, np.nan, np.inf, "fast", None])

@@ -23,6 +23,7 @@ from fairtrial.delayed import (
 )
 from fairtrial.delayed._kernels import block_bets, block_plans, top_sets
 from fairtrial.errors import InvalidArgument, InvalidOutcome
+from tests import effort
 from tests.messages import raises
 
 ARMS = ["a", "b", "c", "d"]
@@ -132,7 +133,7 @@ def test_no_bet_on_a_true_null_pays_on_average():
     ],
 )
 def test_the_right_set_is_seldom_rejected_on_hard_nulls(means, top, draw, tolerance):
-    runs = 100
+    runs = effort.runs(40, whole=100)
     found = [play_null(np.array(means), top, draw, tolerance, seed, 300) for seed in range(runs)]
     # Four standard errors above delta = .1; 2,000 runs of each are in benchmarks/top_sets.py.
     assert sum(run[1] for run in found) <= 0.1 * runs + 4 * math.sqrt(0.09 * runs)
@@ -531,7 +532,7 @@ def test_readings_are_ignored():
 @pytest.mark.parametrize("bounded", [True, False])
 def test_whoever_picks_which_results_come_first_wins_nothing(bounded):
     noise = {"reward_range": (0, 1)} if bounded else {"noise_std": 1.0}
-    wrong, runs = 0, 60
+    wrong, runs = 0, effort.runs(25, whole=60)
     for seed in range(runs):
         policy, rng = (
             BlockBetting(Problem(2, **noise), delta=0.1, seed=0),

@@ -186,13 +186,13 @@ def test_whatever_happens_a_rule_decides_as_its_slow_twin(
         both.happen(kind, number, value)
 
 
-def walk():
-    """Run every rule, uncompiled, through 150 random events and a simulated run."""
+def walk(events):
+    """Run every rule, uncompiled, through random events and a simulated run."""
     generator = np.random.default_rng(11)
     for (name, parameters), feedback in zip(VARIANTS, 14 * ["unbiased", "refining"], strict=False):
         problem = Problem(7, top=2, **FEEDBACKS[feedback])
         both = Both(name, problem, parameters)
-        for _ in range(150):
+        for _ in range(events):
             kind, value = generator.choice(KINDS), generator.choice(VALUES)
             both.happen(str(kind), int(generator.integers(40)), float(value))
         environment = SimulatedEnvironment(problem, generator.normal(size=7), 40.0, loss=0.1)
@@ -201,8 +201,9 @@ def walk():
 
 def test_no_kernel_reads_or_writes_beyond_its_arrays():
     """Uncompiled, because compiled code does not check indices."""
+    events = effort.runs(60, whole=150)
     subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", f"from {__name__} import walk; walk()"],
+        [sys.executable, "-W", "ignore", "-c", f"from {__name__} import walk; walk({events})"],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         cwd=Path(__file__).parents[2],
         check=True,

@@ -53,7 +53,7 @@ def test_stopping_times_are_those_of_an_independent_implementation(case):
     problem = Problem(
         arms, top=arms // 5, noise_std=std, feedback="unbiased", reading_std=reading_std
     )
-    runs = 25 if arms == 100 else 80
+    runs = effort.runs(8, whole=25) if arms == 100 else effort.runs(25, whole=80)
     times = {name: np.empty(runs) for name in RULES}
     for run in range(runs):
         for name, make in RULES.items():
@@ -94,7 +94,8 @@ def test_nearly_equal_arms_are_seldom_told_apart_wrongly(feedback, rule):
     delay = None if feedback == "incremental" else UniformDelay(1, 20)
     bias = {"bias": [3.0, -3.0]} if feedback == "biased" else {}
     environment = SimulatedEnvironment(problem, [0.0, 0.02], delay=delay, loss=0.1, **bias)
-    assert wrong(policy, environment, runs=200, horizon=150, parallel=4) <= most_wrong(200)
+    runs = effort.runs(60, whole=200)
+    assert wrong(policy, environment, runs=runs, horizon=150, parallel=4) <= most_wrong(runs)
 
 
 def wrong(policy, environment, runs, horizon, parallel):

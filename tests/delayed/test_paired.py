@@ -748,7 +748,7 @@ def test_a_constant_difference_is_believed_after_some_blocks_and_not_at_once():
     ids=["heavy tails", "mostly ties", "two values"],
 )
 def test_symmetric_differences_of_any_tail_seldom_rule_out_an_equal_arm(differences):
-    runs = effort.runs(50, whole=2_000)
+    runs = effort.runs(30, whole=2_000)
     tables = differences(np.random.default_rng(5), (runs, 60))
     wrong = 0
     for values in tables:
@@ -805,7 +805,7 @@ def test_a_wrong_arm_is_named_with_at_most_the_stated_probability(shape):
 
     The tolerance is slightly less than the gap, so both kinds of evidence can err.
     """
-    runs = effort.runs(100, whole=500)
+    runs = effort.runs(50, whole=500)
     rng = np.random.default_rng(5)
     wrong = 0
     gap, known = (0.05, {"noise_std": 1.0}) if shape == "normal" else (0.02, BOUNDS)

@@ -102,7 +102,7 @@ def test_the_complexity_is_that_of_a_conic_programme(name: str) -> None:
 
 def test_random_questions_have_the_complexity_of_a_conic_programme() -> None:
     rng, compared = np.random.default_rng(3), 0
-    for _ in range(effort.runs(6, whole=60)):
+    for _ in range(effort.runs(4, whole=60)):
         rows, other = rng.standard_normal((2, 7, 3))
         theta = rng.standard_normal(3)
         floors = float(np.quantile(other @ theta, rng.choice([0.3, 0.7])))

@@ -167,8 +167,7 @@ TWINS: dict[str, tuple[Problem, list[float]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("losses", [False, True], ids=["all come", "some are lost"])
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize(("name", "losses"), effort.pairs(TWINS, [False, True]))
 def test_every_ledger_is_that_of_the_slow_version(name: str, losses: bool) -> None:
     problem, theta = TWINS[name]
     twins = Twins(problem, batch=7 if losses else None)
@@ -269,7 +268,7 @@ def on_the_border(
             return theta
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(effort.runs(2, whole=4)))
 @pytest.mark.parametrize("name", COINS)
 def test_every_factor_of_a_block_is_at_most_one_on_average(name: str, seed: int) -> None:
     problem = COINS[name]
@@ -294,7 +293,7 @@ def test_every_factor_of_a_block_is_at_most_one_on_average(name: str, seed: int)
 
 # ------------------------------------------------------------------- the hardest questions
 
-RUNS = effort.runs(30, whole=2_000)
+RUNS = effort.runs(20, whole=2_000)
 
 
 @pytest.mark.statistical

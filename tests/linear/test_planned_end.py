@@ -27,12 +27,13 @@ def reward(problem: Problem, theta: object, rng: np.random.Generator, arm: int) 
 # ------------------------------------------------------------------- compared with the twins
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["soare", "rank deficient", "candidates of their own", "close enough", "two of the best",
-     "not quite linear", "clicks", "clicks, wide range, tolerance"],
-)  # fmt: skip
-@pytest.mark.parametrize("losses", [False, True], ids=["all come", "some are lost"])
+AIMED = [
+    "soare", "rank deficient", "candidates of their own", "close enough", "two of the best",
+    "not quite linear", "clicks", "clicks, wide range, tolerance",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "losses"), effort.pairs(AIMED, [True, False]))
 def test_every_block_aims_at_the_end_as_the_slow_twin(name: str, losses: bool) -> None:
     problem, kind, theta = INSTANCES[name]
     reward_of, rng = kind(problem, theta), np.random.default_rng(3)
@@ -47,8 +48,7 @@ def test_every_block_aims_at_the_end_as_the_slow_twin(name: str, losses: bool) -
     assert twins.policy._blocks.state.bets.aim.any()
 
 
-@pytest.mark.parametrize("losses", [False, True], ids=["all come", "some are lost"])
-@pytest.mark.parametrize("name", test_limits.TWINS)
+@pytest.mark.parametrize(("name", "losses"), effort.pairs(test_limits.TWINS, [True, False]))
 def test_with_limits_every_ledger_is_that_of_the_slow_version(name: str, losses: bool) -> None:
     problem, theta = test_limits.TWINS[name]
     twins = test_limits.Twins(problem, **END)
@@ -68,12 +68,13 @@ def test_with_limits_every_ledger_is_that_of_the_slow_version(name: str, losses:
 NORMAL = {**END, "noise": "normal"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["soare", "rank deficient", "one noise an arm", "candidates of their own", "close enough",
-     "two of the best", "not quite linear"],
-)  # fmt: skip
-@pytest.mark.parametrize("losses", [False, True], ids=["all come", "some are lost"])
+WITH_END_BETS = [
+    "soare", "rank deficient", "one noise an arm", "candidates of their own", "close enough",
+    "two of the best", "not quite linear",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "losses"), effort.pairs(WITH_END_BETS, [True, False]))
 def test_end_bets_pay_what_the_slow_twin_pays(name: str, losses: bool) -> None:
     problem, kind, theta = INSTANCES[name]
     reward_of, rng = kind(problem, theta), np.random.default_rng(3)

@@ -11,6 +11,7 @@ from papers.baics.cache import (
 )
 from papers.baics.instances import E1, TRAP
 from papers.report import keeps_level
+from tests import effort
 
 
 def test_simulation_is_made_once():
@@ -53,7 +54,7 @@ def _run(policy, seed):
 
 def test_watched_policy_rejects_what_the_ask_and_tell_loop_rejects():
     seen = set()
-    for seed in range(24):
+    for seed in range(effort.runs(12, whole=24)):
         policy = WatchedBlockBetting(TRAP.problem, delta=0.3, seed=seed)
         loop = run_policy(policy, TRAP.environment, np.random.default_rng(seed), horizon=1_000)
         answers = {one.answer: one.rejected for one in policy.progress().answers}

@@ -21,7 +21,7 @@ from papers import delayed
 from papers.delayed import _public_code as public
 from papers.delayed.cache import Ratio, SimulationCache, most_wrong
 from papers.delayed.figures import write_figures
-from papers.delayed.instances import ARMS, Curves, Race, batteries, bounded, curves, free
+from papers.delayed.instances import ARMS, DELAYS, Curves, Race, batteries, bounded, curves, free
 from papers.delayed.learning import halve, learning
 from papers.delayed.mistakes import PrintedLIL, ever_left, mistakes, same_share
 from papers.delayed.promises import promises
@@ -154,8 +154,9 @@ def test_mean_times_agree_with_the_reference(cache):
 def fewer_races(monkeypatch):
     """Leave out races that take the public code long, unless in a long run."""
     if not effort.long:
-        fewer = replace(CURVES["figure-1b"], values=(ARMS, ARMS[:2]))
-        monkeypatch.setitem(CURVES, "figure-1b", fewer)
+        for name, fewer in (("figure-1b", ARMS[:1]), ("figure-1c", DELAYS[3:4])):
+            changed = replace(CURVES[name], values=(CURVES[name].values[0], fewer))
+            monkeypatch.setitem(CURVES, name, changed)
         monkeypatch.setitem(CURVES, "figure-2b", CURVES["figure-2a"])
 
 

@@ -1,6 +1,7 @@
 """Block betting compared with a slow and obvious second implementation, and with its promise."""
 
 import io
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -642,16 +643,20 @@ STORMS = {
 }
 
 
-@pytest.mark.parametrize("passive", [False, True], ids=["chosen", "passive"])
-@pytest.mark.parametrize("losses", ["none", "informative", "ignorable"])
-@pytest.mark.parametrize("name", STORMS)
+@pytest.mark.parametrize(
+    ("case", "passive"),
+    effort.pairs(itertools.product(STORMS, ["none", "informative", "ignorable"]), [False, True]),
+    ids=str,
+)
 def test_open_blocks_pay_as_the_mathematics_says_whatever_comes_when(
-    name: str, losses: str, passive: bool
+    case: tuple[str, str], passive: bool
 ) -> None:
+    name, losses = case
     problem, reward_of = STORMS[name]
     options = {} if losses == "none" else {"losses": losses}
     twins = Twins(problem, delta=1e-6, **options)
-    storm(twins, reward_of, np.random.default_rng(5), 700, losses != "none", passive)
+    asked = effort.runs(500, whole=700)
+    storm(twins, reward_of, np.random.default_rng(5), asked, losses != "none", passive)
     assert passive or twins.most_open > 3
     assert twins.paid > 2
     # Losses may rightly leave nothing to bet on.
@@ -1142,7 +1147,7 @@ def test_with_arrivals_a_policy_restored_at_every_step_decides_the_same(
         losses = "informative"
     whole, current = make(losses=losses), make(losses=losses)
     rng, flying = np.random.default_rng(4), []
-    for _ in range(160):
+    for _ in range(effort.runs(90, whole=160)):
         pulls = whole.ask(3, group="x" if rng.random() < 0.8 else "y")
         assert current.ask(3, group=pulls[0].group) == pulls
         flying += pulls

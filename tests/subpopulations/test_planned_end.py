@@ -70,8 +70,9 @@ def test_random_instances_agree_with_the_slow_implementation(seed: int) -> None:
     one_at_a_time(Twins(problem, delta=0.2, **END), reward_of, seed, most=200)
 
 
-@pytest.mark.parametrize("losses", ["none", "informative", "ignorable"])
-@pytest.mark.parametrize("name", STORMS)
+@pytest.mark.parametrize(
+    ("name", "losses"), effort.pairs(STORMS, ["none", "informative", "ignorable"])
+)
 def test_open_blocks_pay_as_the_mathematics_says_whatever_comes_when(
     name: str, losses: str
 ) -> None:
@@ -79,7 +80,15 @@ def test_open_blocks_pay_as_the_mathematics_says_whatever_comes_when(
     options = {} if losses == "none" else {"losses": losses}
     twins = Twins(problem, delta=1e-6, max_pulls=2_000, planned_end=True, **options)
     rng = np.random.default_rng(5)
-    storm(twins, reward_of, rng, 500, losses != "none", False, corrections=losses == "none")
+    storm(
+        twins,
+        reward_of,
+        rng,
+        500,
+        losses != "none",
+        False,
+        corrections=losses == "none",
+    )
     assert twins.paid > 2
 
 

@@ -472,7 +472,7 @@ def test_block_betting_forecasts_what_the_best_shares_need() -> None:
 def test_intervals_hold_at_all_times() -> None:
     """Paths of 300 pulls, level .1: a given cell is ever missed in at most that share of them."""
     problem = Problem(2, 1, floors=None, noise_std=1.0)
-    missed, runs = 0, effort.runs(60, whole=200)
+    missed, runs = 0, effort.runs(25, whole=200)
     for seed in range(runs):
         generator = np.random.default_rng(seed)
         policy = RoundRobin(problem, delta=0.1, stopping="kaufmann-koolen")

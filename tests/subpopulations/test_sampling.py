@@ -249,7 +249,7 @@ def test_a_fluid_step_moves_the_shares_towards_their_part_of_the_evidence() -> N
 def test_fluid_steps_come_close_to_the_best_shares() -> None:
     cp = pytest.importorskip("cvxpy")
     generator = np.random.default_rng(6)
-    for _ in range(effort.runs(2, whole=5)):
+    for _ in range(effort.runs(1, whole=5)):
         arms = int(generator.integers(2, 6))
         quality = generator.normal(0.0, 1.0, arms)
         best = int(np.argmax(quality))

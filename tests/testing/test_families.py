@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from fairtrial.testing import check_environment, check_policy, check_problem
+from tests import effort
 from tests.testing.families import INSTANCES, POLICIES, Instance, Row
 
 
@@ -20,4 +21,4 @@ def test_problems_and_environments_keep_the_contract(instance: Callable[[], Inst
 def test_policies_keep_the_contract(row: Row) -> None:
     policy, environment = row.make()
     assert pickle.loads(pickle.dumps(policy)).to_dict() == policy.to_dict()
-    check_policy(policy, environment, pulls=20)
+    check_policy(policy, environment, pulls=effort.runs(12, whole=20))
