@@ -217,7 +217,7 @@ def test_whoever_withholds_results_and_tells_some_late_wins_nothing(name: str) -
     problem, theta, cls = HARD[name]
     environment = cls(problem, theta)
     right = problem.answers.index(environment.truth.best)
-    toss, runs, rejected, in_bets = coins(problem, theta), effort.runs(20, whole=150), 0, 0
+    toss, runs, rejected, in_bets = coins(problem, theta), effort.runs(35, whole=150), 0, 0
     for run in range(runs):
         policy, rng = BlockBetting(problem, delta=0.1, seed=0), np.random.default_rng([29, run])
         flying: list[tuple[Pull, float]] = []

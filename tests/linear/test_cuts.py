@@ -148,7 +148,7 @@ HARD = {
 def test_an_answer_at_a_tie_is_seldom_rejected(name: str) -> None:
     """Equal allocation, randomised: the first arm is right; delta plus three standard errors."""
     problem, kind, theta = HARD[name]
-    reward_of, rejected, runs = kind(problem, theta), 0, effort.runs(40, whole=1000)
+    reward_of, rejected, runs = kind(problem, theta), 0, effort.runs(60, whole=1000)
     for seed in range(runs):
         rng = np.random.default_rng([17, seed])
         assigned = rng.permutation(np.arange(400) % problem.n_actions)
