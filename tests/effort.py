@@ -27,6 +27,11 @@ def pairs(first: Iterable[First], second: Sequence[Second]) -> list[tuple[First,
     return list(zip(first, itertools.cycle(second), strict=False))
 
 
+def first(number: int, items: Sequence[First]) -> Sequence[First]:
+    """Return that many of the first items, as values of a parameter; under `--long` all."""
+    return items[: runs(number, whole=len(items))]
+
+
 def tolerated(probability: float, number: int) -> float:
     """Return the largest share of `number` runs that is still consistent with that probability.
 

@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc):
     if seed is not None:
         metafunc.parametrize("seeds", [range(seed, seed + 1)], ids=[str(seed)])
         return
-    number = effort.runs(150, whole=5_000)
+    number = effort.runs(75, whole=5_000)
     batches = [range(first, first + BATCH) for first in range(0, number, BATCH)]
     metafunc.parametrize("seeds", batches, ids=[f"from {batch.start}" for batch in batches])
 

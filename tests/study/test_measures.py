@@ -362,7 +362,7 @@ def test_decisions_after_early_corrections_are_the_same_after_every_restart(tmp_
     )  # fmt: skip
     Study.create(problem, BlockBetting(problem), storage=place, name="trial", seed=1).close()
     rng, early = np.random.default_rng(5), []
-    for _ in range(120):
+    for _ in range(70):
         with Study.open(place, "trial") as study:
             pull = study.ask()
             harm = float(rng.random() < 0.3)

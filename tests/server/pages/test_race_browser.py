@@ -1,13 +1,17 @@
 """The pages of races in a real browser: who is in, who is out, and where they differ."""
 
+import itertools
+
 import pytest
 
 import fairtrial as ft
 from tests.server.pages import sites
 from tests.server.pages.browser import opened
-from tests.server.pages.test_browser import LOOKS, assert_accessible, too_wide
+from tests.server.pages.test_browser import LOOKS, assert_accessible, looks_of, too_wide
 
 LONG = "claude-sonnet-4 with a long system prompt, few-shot examples and a calculator"
+STUDIES = "limits", "decided"
+TABS = "decision", "arms", "health", "log", "pulls"
 LABELS = ["hard" if at % 4 == 0 else "easy" for at in range(160)]
 MEANS = {
     "today": (0.5, 0.5),
@@ -46,8 +50,8 @@ def races(tmp_path_factory):
 def test_every_tab_of_a_race_is_accessible_and_fits(browser, races, width, scheme):
     look = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
     with opened(browser, races, **look) as page:
-        for name in ("limits", "decided"):
-            for tab in ("decision", "arms", "health", "log", "pulls"):
+        for place, (name, tab) in enumerate(itertools.product(STUDIES, TABS)):
+            if (width, scheme) in looks_of(place):
                 assert page.goto(f"/studies/{name}/{tab}").status == 200
                 assert too_wide(page) == [], (name, tab)
                 assert_accessible(page)
