@@ -198,3 +198,25 @@ def test_a_calendar_that_makes_no_sense_is_refused(more, name):
     with raises(InvalidArgument) as refusal:
         operating_characteristics(POLICY, [Scenario("full", ASSUMED)], 40, 2, **more)
     assert refusal.value.name == name
+
+
+@pytest.mark.parametrize("delays", [{}, {"pulls_per_day": RATE, "delay_days": DELAY}])
+def test_lost_pulls_before_a_planned_end_are_made_again_as_in_a_live_study(delays):
+    """A limit of the pulls that are asked for would leave the last block without its end."""
+    problem = subpopulations.Problem(["old", "new"], ["x"], reward_range=(0, 1))
+    policy = subpopulations.BlockBetting(
+        problem, delta=0.1, losses="ignorable", max_pulls=60, planned_end=True
+    )
+    assumed = subpopulations.BernoulliEnvironment(problem, [[0.4], [0.6]])
+    lossy = Scenario("losses", LossyEnvironment(assumed, 0.2))
+    row = operating_characteristics(
+        policy, [lossy], [40, 60], replications=10, progress=False, **delays
+    )[-1]
+    runs = row.simulation
+    assert row.max_pulls == 60
+    assert "running" not in runs.status
+    ended = runs.status == "undecided"
+    assert ended.any()
+    made = runs.pulls.sum(axis=1)
+    assert (made[ended] > 60).all()
+    assert (made <= 60 + runs.lost + runs.cancelled).all()

@@ -14,6 +14,7 @@ from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Environment, Policy, Problem, Truth
 from fairtrial.core.accrual import SteadyAccrual
 from fairtrial.core.family import Family, family_of
+from fairtrial.core.run import asks_until
 from fairtrial.core.wording import IGNORES_PREDICTIONS, plural
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import (
@@ -349,6 +350,8 @@ def simulate_configuration(
         say(f"{reason}: each run ends after {plural(horizon, 'pull')}, unless it decides", err=True)
     elif horizon is None and bound is not None:
         horizon = _cap(bound, environment, policy)
+    if horizon is not None:
+        horizon = asks_until(policy, horizon)
     number = replications or plan.replications or _REPLICATIONS
     runs = plural(number, "run")
     say(f"Simulating {runs} of {type(policy).__name__} ...", err=True)

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from fairtrial.core.accrual import SteadyAccrual, in_flight_at_most
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.family import FAMILIES, family_of
 from fairtrial.core.keywords import named_arguments
+from fairtrial.core.run import asks_until
 from fairtrial.core.scenario import Scenario
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import (
@@ -141,7 +142,7 @@ def operating_characteristics(
     def finished() -> OperatingCharacteristics:
         """Return the characteristics in the scenarios that are finished."""
         return OperatingCharacteristics(
-            rows=tuple(_rows(policy, chosen[: len(found)], found, kept)),
+            rows=tuple(_rows(policy, chosen[: len(found)], found, kept, budgets)),
             policy=policy.clone(),
             replications=replications,
             seed=number,
@@ -156,7 +157,8 @@ def operating_characteristics(
         for scenario in chosen:
             runs = [
                 finished_runs.of(
-                    *(_ending_after(most, policy), kept.simulated(scenario), most),
+                    *(_ending_after(most, policy), kept.simulated(scenario)),
+                    asks_until(policy, most),
                     partial(run, progress=progress and name),
                 )
                 for most, name in _named(scenario, budgets)
@@ -235,6 +237,7 @@ def _rows(
     scenarios: Sequence[Scenario],
     found: Sequence[Sequence[Simulation]],
     kept: _Kept,
+    budgets: Sequence[int],
 ) -> Iterator[Characteristics]:
     """Yield the results in every scenario, with every number of pulls."""
     names = _names(policy, found)
@@ -242,8 +245,9 @@ def _rows(
         bound = _lower_bound(policy, scenario, simulations[-1])
         fixed_sample = _fixed_sample(policy, scenario)
         usual = comparators_of(scenario, kept.assumed, policy.delta, kept.level, kept.seed)
-        for simulation in simulations:
-            yield _row(scenario, simulation, names, kept, bound, fixed_sample, usual)
+        for most, simulation in zip(budgets, simulations, strict=True):
+            row = _row(scenario, simulation, names, kept, bound, fixed_sample, usual)
+            yield replace(row, max_pulls=most)
 
 
 def _about(scenarios: Sequence[Scenario]) -> str | None:
