@@ -8,10 +8,13 @@ import sysconfig
 import tarfile
 import venv
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import uv
+
+from tests import effort
 
 ROOT = Path(__file__).parent.parent
 
@@ -86,7 +89,7 @@ def installed(built, tmp_path_factory):
     return place / "bin"
 
 
-def run(command, folder):
+def run(command, folder, code=0):
     done = subprocess.run(
         command,
         cwd=folder,
@@ -95,7 +98,7 @@ def run(command, folder):
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done.stdout
 
 
@@ -145,12 +148,22 @@ def test_an_installed_wheel_has_its_data_its_pages_and_its_report(installed, tmp
 
 
 def test_an_installed_wheel_qualifies_until_one_of_its_files_is_altered(installed, tmp_path):
-    command = [installed / "fairtrial", "qualify", "--operator", "o", "--reason", "r", "--json"]
-    outcomes = [check["outcome"] for check in json.loads(run(command, tmp_path))["checks"]]
-    assert outcomes.count("passed") == 10
-    assert outcomes.count("skipped") == 5  # nothing is compiled here
     (altered,) = installed.parent.glob("lib/python*/site-packages/fairtrial/py.typed")
+    if effort.long:
+        assert outcomes(qualified(installed, tmp_path, 0)) == {"passed": 10, "skipped": 5}
     altered.write_text("partial\n")
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 4
-    assert "fairtrial/py.typed was altered" in done.stdout
+    checks = qualified(installed, tmp_path, 4)
+    assert outcomes(checks) == {"passed": 9, "failed": 1, "skipped": 5}
+    [failed] = [check for check in checks if check["outcome"] == "failed"]
+    assert json.dumps(failed).count(" was altered") == 1
+    assert "fairtrial/py.typed was altered" in json.dumps(failed)
+
+
+def qualified(programs, folder, code):
+    """Return the checks of an installation; nothing is compiled, so some are skipped."""
+    command = [programs / "fairtrial", "qualify", "--operator", "o", "--reason", "r", "--json"]
+    return json.loads(run(command, folder, code))["checks"]
+
+
+def outcomes(checks):
+    return Counter(check["outcome"] for check in checks)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 from fairtrial.server.problems import Refusal
 from fairtrial.server.waiting import _MOST_WAITS, EventWaiters
+from tests import effort
 from tests.messages import raises
 
 
@@ -58,7 +59,7 @@ def test_an_event_that_comes_while_a_look_is_made_is_not_missed():
         heads.changed(["trial"])
         await asyncio.wait_for(waiting, 10)
 
-    for number in range(200):
+    for number in range(effort.runs(80, whole=200)):
         asyncio.run(scene(number))
     heads.close()
 
