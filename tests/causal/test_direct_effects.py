@@ -194,7 +194,11 @@ def test_whole_runs_decide_as_single_calls(knowledge):
     problem, environment = instance()
     found = [
         simulate(
-            BlockBetting(problem, knowledge=knowledge), environment, 2, seed=3, engine=engine
+            BlockBetting(problem, knowledge=knowledge),
+            environment,
+            runs(1, whole=2),
+            seed=3,
+            engine=engine,
         ).stopping_time.tolist()
         for engine in ("auto", "python")
     ]
@@ -242,7 +246,7 @@ def test_a_log_is_read():
 def test_the_bound_of_any_rule_is_below_what_it_takes():
     problem, environment = instance()
     bound = complexity(environment).lower_bound(0.1)
-    rows = simulate(BlockBetting(problem, delta=0.1), environment, 20, seed=1).stopping_time.mean()
+    rows = simulate(BlockBetting(problem, delta=0.1), environment, 8, seed=1).stopping_time.mean()
     assert 0.0 < bound < rows < 6.0 * bound
 
 

@@ -40,7 +40,7 @@ def test_obrien_flemings_boundary_falls_with_the_square_root_of_the_information(
         ("pocock", 0.9, 1.207),
         ("obrien-fleming", 0.8, 1.028),
         ("obrien-fleming", 0.9, 1.026),
-    ],
+    ][:: effort.runs(3, whole=1)],
 )
 def test_the_largest_size_is_the_published_multiple_of_the_fixed_one(shape, power, ratio):
     found = GroupSequential(1, 0.025, shape).size(0.01, 2.0, power)
