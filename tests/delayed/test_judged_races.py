@@ -303,7 +303,7 @@ def right_answers(rows):
 @pytest.mark.statistical
 @pytest.mark.parametrize("short_by", [0.0, 1e-6], ids=["on the margin", "short of it"])
 @pytest.mark.parametrize("skips", [False, True])
-@pytest.mark.parametrize("judge", ["adversarial", "biased", "useless"][: effort.runs(1, whole=3)])
+@pytest.mark.parametrize("judge", effort.first(1, ["adversarial", "biased", "useless"]))
 def test_an_arm_at_the_margin_is_seldom_misjudged_whatever_the_judge_says(judge, short_by, skips):
     """Arm 1 is better overall. In one category its mean is on the margin, or hardly below."""
     runs, wrong = effort.runs(3, whole=100), 0

@@ -321,7 +321,7 @@ def skipping_race(categories, delta):
     return PairedRacing(problem_of(3), delta, n_blocks=6, margin=0.0, categories=names, skips=True)
 
 
-@pytest.mark.parametrize("delta", [0.2, 0.4][: effort.runs(1, whole=2)])
+@pytest.mark.parametrize("delta", effort.first(1, [0.2, 0.4]))
 def test_over_all_orders_a_race_that_skips_seldom_errs(delta):
     """Arms 0 (control), 1 and 2; the order is that of all items, as in a race."""
     tables = [*random_tables(effort.runs(0, whole=300)), *ON_THE_MARGIN]

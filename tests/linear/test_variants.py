@@ -136,7 +136,7 @@ def test_means_that_are_not_linear_mislead_only_who_takes_them_for_linear(
     assert wrong[True] <= delta + 3 * math.sqrt(delta / runs)
 
 
-@pytest.mark.parametrize("data", [direct_arylation, suzuki][: effort.runs(1, whole=2)])
+@pytest.mark.parametrize("data", effort.first(1, [direct_arylation, suzuki]))
 def test_reactions_that_are_not_linear_are_not_given_a_winner(data) -> None:
     table = data()
     problem = Problem(table["features"], arms=table["arm"], noise_std=0.03)

@@ -490,9 +490,7 @@ def test_rewards_without_any_spread_cost_next_to_nothing() -> None:
     assert 0.0 < certain.value < 1e-6
 
 
-@pytest.mark.parametrize(
-    ("shape", "reached"), [((50, 8), 1e-3), ((200, 8), 1e-2)][: effort.runs(1, whole=2)]
-)
+@pytest.mark.parametrize(("shape", "reached"), effort.first(1, [((50, 8), 1e-3), ((200, 8), 1e-2)]))
 def test_hundreds_of_cells_are_certified_to_three_digits_by_default(
     shape: tuple[int, int], reached: float
 ) -> None:
