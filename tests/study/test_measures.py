@@ -21,6 +21,7 @@ from fairtrial.errors import (
 )
 from fairtrial.study import Study, run_study
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests import effort
 from tests.messages import raises
 from tests.subpopulations.measuring_toys import TakesTurns
 
@@ -362,7 +363,7 @@ def test_decisions_after_early_corrections_are_the_same_after_every_restart(tmp_
     )  # fmt: skip
     Study.create(problem, BlockBetting(problem), storage=place, name="trial", seed=1).close()
     rng, early = np.random.default_rng(5), []
-    for _ in range(70):
+    for _ in range(effort.runs(70, whole=120)):
         with Study.open(place, "trial") as study:
             pull = study.ask()
             harm = float(rng.random() < 0.3)
