@@ -37,7 +37,11 @@ RECOMMENDATION = Recommendation(
     candidates=("a", None),
 )
 ESTIMATE = Estimate(
-    {"arm": "a", "prediction": "cold"}, 3, 0.5, 0.1, 0.9, 0.2, 0.8, 2, predicted=True, own_mean=0.4
+    {"arm": "a", "prediction": "cold"},
+    *(3, 0.5, 0.1, 0.9, 0.2, 0.8, 2),
+    predicted=True,
+    own_mean=0.4,
+    mean_of_all=0.45,
 )
 EFFECT = Effect("a", "b", "x", 0.5, 0.1, 0.9, 0.2, 0.8)
 PROGRESS = Progress(
@@ -72,6 +76,7 @@ PROGRESS = Progress(
     readings=3,
     chance_to_decide=0.6,
     live=("a",),
+    decided_after=2,
 )
 
 NAMES = ("NaN", "Infinity", "-Infinity")

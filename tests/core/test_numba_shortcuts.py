@@ -15,7 +15,7 @@ from numba.core.types.functions import BaseFunction
 
 from fairtrial.core import machine_code
 from fairtrial.core.compilation import compiled, kernel
-from fairtrial.core.numba_shortcuts import REPLACED, install, without_timers_and_colours
+from fairtrial.core.numba_shortcuts import SHORTCUTS, install, without_timers_and_colours
 
 
 def ours_and_theirs(owner, name):
@@ -23,16 +23,17 @@ def ours_and_theirs(owner, name):
     return ours, ours.replaces
 
 
-@pytest.mark.parametrize(("owner", "name"), REPLACED, ids=[name for _, name in REPLACED])
-def test_the_locked_numba_has_what_is_replaced(owner, name):
+@pytest.mark.parametrize(("owner", "name", "make"), SHORTCUTS)
+def test_the_locked_numba_has_what_is_replaced(owner, name, make):
     assert machine_code is not None
+    assert getattr(owner, name).__qualname__.startswith(make.__name__)
     assert callable(getattr(owner, name).replaces)
 
 
 def test_nothing_is_replaced_twice():
-    before = [getattr(owner, name) for owner, name in REPLACED]
+    before = [getattr(owner, name) for owner, name, _ in SHORTCUTS]
     install()
-    assert [getattr(owner, name) for owner, name in REPLACED] == before
+    assert [getattr(owner, name) for owner, name, _ in SHORTCUTS] == before
 
 
 def test_what_a_numba_of_another_version_lacks_is_left_out(monkeypatch):
@@ -46,10 +47,10 @@ import hashlib, math, os
 import numba as nb
 import numpy as np
 from fairtrial.core import machine_code
-from fairtrial.core.numba_shortcuts import REPLACED
+from fairtrial.core.numba_shortcuts import SHORTCUTS
 
 if os.environ["SHORTCUTS"] == "none":
-    for owner, name in REPLACED:
+    for owner, name, _ in SHORTCUTS:
         setattr(owner, name, getattr(owner, name).replaces)
 
 @nb.njit

@@ -145,11 +145,13 @@ def test_all_of_it_is_json() -> None:
                 "counted": 2,
                 "predicted": False,
                 "own_mean": None,
+                "mean_of_all": None,
             }
         ],
         "details": {"phase": 2},
         "why_approximate": "",
         "settled": None,
+        "decided_after": None,
         "answers": [
             {
                 "answer": None,

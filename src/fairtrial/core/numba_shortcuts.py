@@ -28,20 +28,12 @@ from numba.core import errors, event, ir
 from numba.core.targetconfig import ConfigStack, TargetConfig
 from numba.core.types.functions import BaseFunction
 
-__all__ = ["REPLACED", "install", "without_timers_and_colours"]
+__all__ = ["SHORTCUTS", "install", "without_timers_and_colours"]
 
 _Method = Callable[..., Any]
 
-REPLACED: list[tuple[Any, str]] = [
-    (TargetConfig, "values"),
-    (BaseFunction, "get_call_type"),
-    (event, "install_timer"),
-    (event, "start_event"),
-    (event, "end_event"),
-    (getattr(errors, "HighlightColorScheme", None), "_markup"),
-    (ir.Inst, "_rec_list_vars"),
-]
-"""What is replaced: owners and names. There are colours only where colorama is installed."""
+_COLOURS: Any = getattr(errors, "HighlightColorScheme", None)
+"""Only where the package colorama is installed."""
 
 
 class _Thread(threading.local):
@@ -64,16 +56,7 @@ def without_timers_and_colours() -> Iterator[None]:
 
 def install() -> None:
     """Replace what exists; a second call does nothing."""
-    makers = (
-        _all_options,
-        _resolved_once,
-        _without_timer,
-        _if_anybody_listens,
-        _if_anybody_listens,
-        _without_colour,
-        _variables_found_quickly,
-    )
-    for (owner, name), make in zip(REPLACED, makers, strict=True):
+    for owner, name, make in SHORTCUTS:
         theirs = getattr(owner, name, None)
         if theirs is not None and not hasattr(theirs, "replaces"):
             ours: Any = make(theirs)
@@ -170,3 +153,15 @@ def _variables_found_quickly(theirs: _Method) -> _Method:
         return [each for part in value for each in _rec_list_vars(self, part)]
 
     return _rec_list_vars
+
+
+SHORTCUTS: tuple[tuple[Any, str, Callable[[_Method], _Method]], ...] = (
+    (TargetConfig, "values", _all_options),
+    (BaseFunction, "get_call_type", _resolved_once),
+    (event, "install_timer", _without_timer),
+    (event, "start_event", _if_anybody_listens),
+    (event, "end_event", _if_anybody_listens),
+    (ir.Inst, "_rec_list_vars", _variables_found_quickly),
+    *([] if _COLOURS is None else [(_COLOURS, "_markup", _without_colour)]),
+)
+"""What is replaced: the owner, the name, and what makes the replacement of it."""
