@@ -43,6 +43,7 @@ __all__ = [
     "kernel",
     "tier",
     "unchecked",
+    "uncounted",
     "use_tier",
 ]
 
@@ -252,13 +253,17 @@ class Interpreted(Kernel):
         return self._interpret(arguments)
 
 
-inlined = kernel(forceinline=True, _nrt=False)
-"""Decorator for kernels that are called for every result and allocate nothing.
+uncounted = kernel(_nrt=False)
+"""Decorator for kernels that allocate nothing.
 
-They need no reference counts; counting those of all arrays of a state costs more than the work.
+They need no reference counts; counting those of all arrays of a state costs more than the work. The
+compiler decides where to inline them: what is long and called in many places compiles sooner.
 """
 
-unchecked = kernel(forceinline=True, _nrt=False, error_model="numpy")
+inlined = uncounted(forceinline=True)
+"""The same, but always inlined: for short kernels that are called for every result."""
+
+unchecked = inlined(error_model="numpy")
 """The same, but a division by zero is no error: for kernels that plans call thousands of times."""
 
 

@@ -33,7 +33,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     target_of,
 )
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, kernel, unchecked
+from fairtrial.core.compilation import kernel, uncounted
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures.items import (
     Programmes,
@@ -73,7 +73,7 @@ from fairtrial.subpopulations._kernels.measures.state import (
 # ----------------------------------------------------------------------- freezing bets
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def place_bets(
     model: Model,
     rules: Rules,
@@ -109,13 +109,13 @@ def place_bets(
             _bet_on_limit(model, state, slot, bet - arms, seen, planned, variance, work, end)
 
 
-@inlined
+@uncounted
 def _clear(state: State, slot: int, bet: int) -> None:
     state.coefficients[slot, bet] = 0.0
     state.centres[slot, bet] = 0.0
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _bet_on_rival(
     model: Model, state: State, slot: int, k: int, seen: Seen, planned: Floats, work: Work, end: End
 ) -> None:
@@ -159,7 +159,7 @@ def _bet_on_rival(
     _freeze(model, state, slot, k, k, seen, planned, work, end)
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _bet_on_gap(
     model: Model, state: State, slot: int, k: int, seen: Seen, planned: Floats, work: Work, end: End
 ) -> None:
@@ -187,7 +187,7 @@ def _bet_on_gap(
     _freeze(model, state, slot, k, k, seen, planned, work, end)
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _add_control(
     model: Model,
     state: State,
@@ -211,7 +211,7 @@ def _add_control(
         state.centres[slot, k, role, group, m] -= moved / planned[control, group]
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _bet_on_limit(
     model: Model,
     state: State,
@@ -249,13 +249,13 @@ def _bet_on_limit(
     _freeze(model, state, slot, bet, leader, seen, planned, work, end)
 
 
-@inlined
+@uncounted
 def mean_in_bet(seen: Seen, k: int, group: int, m: int, weight: float) -> float:
     """Return a mean as a bet sees it: missing values count as the worst for its weight."""
     return seen.lowest[k, group, m] if weight > 0.0 else seen.highest[k, group, m]
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _freeze(
     model: Model,
     state: State,
@@ -331,7 +331,7 @@ def _freeze(
         freeze_stakes(bets, slot, bet, at_centre, inside, ruin)
 
 
-@inlined
+@uncounted
 def _has_part(coefficients: Floats, role: int, group: int) -> bool:
     found = False
     for m in range(coefficients.shape[2]):
@@ -339,7 +339,7 @@ def _has_part(coefficients: Floats, role: int, group: int) -> bool:
     return found
 
 
-@inlined
+@uncounted
 def _proxy(model: Model, seen: Seen, k: int, group: int, weights: Floats) -> float:
     """Return the variance, or a bound on it, of the weighted measures of a pull."""
     if model.noise == SCALES:
@@ -354,7 +354,7 @@ def _proxy(model: Model, seen: Seen, k: int, group: int, weights: Floats) -> flo
     return max(0.0, found)
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _variance_so_far(
     model: Model, state: State, seen: Seen, k: int, group: int, weights: Floats, shrunk: Floats
 ) -> float:
@@ -372,7 +372,7 @@ def _variance_so_far(
 # ------------------------------------------------------------------------- moving bets
 
 
-@inlined
+@uncounted
 def _arm_of_role(model: Model, state: State, slot: int, bet: int, role: int, rival: int) -> int:
     """Return the arm that has a role in a bet against a rival."""
     if role == CONTROL:
@@ -380,7 +380,7 @@ def _arm_of_role(model: Model, state: State, slot: int, bet: int, role: int, riv
     return target_of(state, slot, bet) if role == TARGET else rival
 
 
-@inlined
+@uncounted
 def role_in_bet(model: Model, state: State, slot: int, bet: int, cell: int) -> int:
     """Return the role of a cell's arm in a bet; -1 if there is no bet or the arm is not in it."""
     arms, groups = state.pulls.shape
@@ -396,7 +396,7 @@ def role_in_bet(model: Model, state: State, slot: int, bet: int, cell: int) -> i
     return OTHER if model.predicted else -1
 
 
-@inlined
+@uncounted
 def is_used(model: Model, state: State, slot: int, cell: int, m: int) -> bool:
     """Return whether a bet of a block uses a measure of a cell."""
     group = cell % state.pulls.shape[1]
@@ -407,7 +407,7 @@ def is_used(model: Model, state: State, slot: int, cell: int, m: int) -> bool:
     return False
 
 
-@inlined
+@uncounted
 def is_bet_on(model: Model, state: State, slot: int, cell: int) -> bool:
     """Return whether a cell's results move a bet of a block."""
     found = False
@@ -416,7 +416,7 @@ def is_bet_on(model: Model, state: State, slot: int, cell: int) -> bool:
     return found
 
 
-@inlined
+@uncounted
 def step_in_bet(
     model: Model, state: State, slot: int, bet: int, role: int, group: int, values: Floats
 ) -> float:
@@ -435,7 +435,7 @@ def step_in_bet(
     return found
 
 
-@inlined
+@uncounted
 def _is_in_bet(state: State, slot: int, bet: int, role: int, group: int) -> bool:
     found = False
     for m in range(state.values.shape[2]):
@@ -443,7 +443,7 @@ def _is_in_bet(state: State, slot: int, bet: int, role: int, group: int) -> bool
     return found
 
 
-@inlined
+@uncounted
 def multiply_bets(model: Model, state: State, slot: int, cell: int, values: Floats) -> None:
     """Multiply a pull's factor into every bet that uses it; NaN is a missing value."""
     group = cell % state.pulls.shape[1]

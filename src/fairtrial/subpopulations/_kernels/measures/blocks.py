@@ -30,7 +30,7 @@ from fairtrial.confidence.block_betting.blocks import (
 from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, interpreted, kernel
+from fairtrial.core.compilation import interpreted, kernel, uncounted
 from fairtrial.core.draw_kernels import draw_vector
 from fairtrial.core.draws import VectorSource
 from fairtrial.subpopulations._kernels.block_loop import (
@@ -239,7 +239,7 @@ def _plan_block(
         place_bets(model, rules, state, slot, seen, programmes, work, end)
 
 
-@inlined
+@uncounted
 def _is_lossy(model: Model, state: State) -> bool:
     for cell in range(state.was_absent.shape[0]):
         for m in range(state.was_absent.shape[1]):
@@ -360,7 +360,7 @@ def _pay(model: Model, _rules: Rules, state: State, slot: int) -> None:
         settle_noise(model, state, serial, state.noise[slot], state.awaited[slot])
 
 
-@inlined
+@uncounted
 def _take_values(model: Model, rules: Rules, state: State, slot: int, result: Result) -> None:
     """Record the new values of a pull in the data, and in its block when that can count them."""
     _take_data(model, state, result.cell, result.before, result.now)
@@ -368,7 +368,7 @@ def _take_values(model: Model, rules: Rules, state: State, slot: int, result: Re
         _take_in_block(model, rules, state, slot, result)
 
 
-@inlined
+@uncounted
 def _take_in_block(model: Model, rules: Rules, state: State, slot: int, result: Result) -> None:
     cell, before, now, is_final, number = result
     lacks = _lacks(model, state, slot, cell, now)
@@ -400,7 +400,7 @@ def _take_in_block(model: Model, rules: Rules, state: State, slot: int, result: 
         multiply_bets(model, state, slot, cell, now)
 
 
-@inlined
+@uncounted
 def _is_known(model: Model, values: Floats) -> bool:
     """Return whether a pull gave any value; its prediction is none."""
     found = False
@@ -409,7 +409,7 @@ def _is_known(model: Model, values: Floats) -> bool:
     return found
 
 
-@inlined
+@uncounted
 def _lacks(model: Model, state: State, slot: int, cell: int, values: Floats) -> bool:
     """Return whether a value that a bet of the block uses is missing."""
     found = False
@@ -418,13 +418,13 @@ def _lacks(model: Model, state: State, slot: int, cell: int, values: Floats) -> 
     return found
 
 
-@inlined
+@uncounted
 def _is_complete(model: Model, state: State, slot: int, cell: int, values: Floats) -> bool:
     """Return whether a pull gave at least one value and all that its block uses."""
     return _is_known(model, values) and not _lacks(model, state, slot, cell, values)
 
 
-@inlined
+@uncounted
 def _take_data(model: Model, state: State, cell: int, before: Floats, now: Floats) -> None:
     """Add the new values, and the pairs in which at least one value is new."""
     groups = state.pulls.shape[1]
@@ -445,7 +445,7 @@ def _take_data(model: Model, state: State, cell: int, before: Floats, now: Float
                 state.products[k, group, m, other] += now[m] * now[other]
 
 
-@inlined
+@uncounted
 def _is_datum(model: Model, values: Floats, m: int) -> bool:
     """Return whether the data have a value: a prediction joins them with its measure."""
     p = m - outcomes_of(model)
@@ -454,7 +454,7 @@ def _is_datum(model: Model, values: Floats, m: int) -> bool:
     return math.isfinite(values[m]) and not math.isnan(values[measure_of(model, p)])
 
 
-@inlined
+@uncounted
 def _count_presence(
     rules: Rules, state: State, slot: int, cell: int, values: Floats, sign: float
 ) -> None:
@@ -469,7 +469,7 @@ def _count_presence(
             state.absent[slot, cell, m] += sign
 
 
-@inlined
+@uncounted
 def _await(state: State, slot: int, values: Floats, sign: float) -> None:
     """Count the measures that a received pull of a block may still give."""
     for m in range(values.size):
@@ -477,7 +477,7 @@ def _await(state: State, slot: int, values: Floats, sign: float) -> None:
             state.awaited[slot, m] += sign
 
 
-@inlined
+@uncounted
 def _add_to_block(
     model: Model, state: State, slot: int, cell: int, values: Floats, sign: float
 ) -> None:
@@ -494,7 +494,7 @@ def _add_to_block(
         add_adjusted(model, state, slot, cell, values, sign)
 
 
-@inlined
+@uncounted
 def _add_news(
     model: Model, state: State, slot: int, cell: int, before: Floats, now: Floats
 ) -> None:
@@ -515,7 +515,7 @@ def _add_news(
             add_adjusted(model, state, slot, cell, now, 1.0)
 
 
-@inlined
+@uncounted
 def _add_objective(
     model: Model, state: State, slot: int, cell: int, values: Floats, sign: float
 ) -> None:

@@ -19,7 +19,7 @@ from fairtrial.confidence.row_kernels import (
     solve_programme,
 )
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, kernel, unchecked
+from fairtrial.core.compilation import kernel, uncounted
 from fairtrial.subpopulations._kernels.measures.model import (
     NO_CONTROL,
     OBJECTIVE,
@@ -140,7 +140,7 @@ def new_work(model: Model) -> Work:
     )
 
 
-@inlined
+@uncounted
 def fill_programmes(
     model: Model, seen: Seen, leader: int, short: Floats, found: Programmes
 ) -> None:
@@ -173,7 +173,7 @@ def fill_programmes(
         _fill_explained(model, seen, group, found)
 
 
-@inlined
+@uncounted
 def _fill_explained(model: Model, seen: Seen, group: int, found: Programmes) -> None:
     """Fill the covariances of a group's rows that predictions explain: 0 for differences."""
     for place in range(found.rows.shape[1]):
@@ -195,7 +195,7 @@ def _prediction_in_row(model: Model, row: int) -> int:
     return prediction_of(model, int(model.measure_of[row - 1]))
 
 
-@inlined
+@uncounted
 def _fill_control(model: Model, leader: int, found: Programmes) -> None:
     """Fill what the control's means contribute to rows, and to the limits of a leader."""
     # In row 0 the leader's means count as in a limit the control's, with a minus.
@@ -209,7 +209,7 @@ def _fill_control(model: Model, leader: int, found: Programmes) -> None:
                 found.beside[r, group] = found.products[model.control, group, place, place]
 
 
-@inlined
+@uncounted
 def _fill_products(model: Model, seen: Seen, k: int, group: int, found: Programmes) -> None:
     """Fill the covariances of the rows of a cell."""
     for place in range(found.rows.shape[1]):
@@ -246,7 +246,7 @@ def along_limit(model: Model, seen: Seen, k: int, group: int, r: int, m: int) ->
 # ----------------------------------------------------------------------------- values
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def item_value(programmes: Programmes, item: int, leader: int, pulls: Floats, work: Work) -> float:
     """Return the information on an item from pulls of every cell; fill its multipliers."""
     if item >= pulls.shape[0]:
@@ -254,7 +254,7 @@ def item_value(programmes: Programmes, item: int, leader: int, pulls: Floats, wo
     return _rival_value(programmes, item, leader, pulls, work)
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _limit_value(
     programmes: Programmes, item: int, leader: int, pulls: Floats, work: Work
 ) -> float:
@@ -267,7 +267,7 @@ def _limit_value(
     return multiplier * distance
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def variance_of_limit(programmes: Programmes, r: int, leader: int, pulls: Floats) -> float:
     """Return the variance of the estimate of the leader's value in limit r, given pulls."""
     variance = 0.0
@@ -281,7 +281,7 @@ def variance_of_limit(programmes: Programmes, r: int, leader: int, pulls: Floats
     return variance + _explained(programmes, r + 1, r + 1, pulls)
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _explained(programmes: Programmes, row: int, other: int, pulls: Floats) -> float:
     """Return what predictions add to the covariance of the estimates of two rows.
 
@@ -297,7 +297,7 @@ def _explained(programmes: Programmes, row: int, other: int, pulls: Floats) -> f
     return found
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def pulls_in_group(pulls: Floats, group: int) -> float:
     """Return the pulls of all arms in a group."""
     found = 0.0
@@ -306,7 +306,7 @@ def pulls_in_group(pulls: Floats, group: int) -> float:
     return found
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _rival_value(programmes: Programmes, k: int, leader: int, pulls: Floats, work: Work) -> float:
     """Return the weighted distance to "k keeps its limits, and is at least as good as the leader".
 
@@ -332,7 +332,7 @@ def _rival_value(programmes: Programmes, k: int, leader: int, pulls: Floats, wor
     return value
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _is_broken(
     programmes: Programmes, k: int, leader: int, pulls: Floats, work: Work, row: int, number: int
 ) -> bool:
@@ -349,7 +349,7 @@ def _is_broken(
     return not is_in and short - raised > ROUNDING * (abs(short) + abs(raised))
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _add_row(
     programmes: Programmes, k: int, leader: int, pulls: Floats, work: Work, row: int, number: int
 ) -> int:
@@ -363,7 +363,7 @@ def _add_row(
     return number + 1 if own < math.inf else number
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _product(
     programmes: Programmes, k: int, leader: int, pulls: Floats, row: int, other: int
 ) -> float:
@@ -384,7 +384,7 @@ def _product(
     return found + _explained(programmes, row, other, pulls)
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _share_control(programmes: Programmes, row: int, other: int) -> bool:
     """Return whether two rows share means of the control; `own` has those of row 0 with itself."""
     if programmes.control == NO_CONTROL or row + other == 0:
@@ -392,7 +392,7 @@ def _share_control(programmes: Programmes, row: int, other: int) -> bool:
     return programmes.at_control[row] > 0 and programmes.at_control[other] > 0
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def _product_in(programmes: Programmes, k: int, row: int, other: int, group: int) -> float:
     """Return the covariance of two rows for a pull of one cell."""
     place, other_place = programmes.place[row, group], programmes.place[other, group]
@@ -404,7 +404,7 @@ def _product_in(programmes: Programmes, k: int, row: int, other: int, group: int
 # ------------------------------------------------------------- directions and derivatives
 
 
-@inlined
+@uncounted
 def pull_on(model: Model, multipliers: Floats, item: int, group: int, pull: Floats) -> bool:
     """Fill how a rival's rows move the means of its cell; return whether they do."""
     moves = False
@@ -417,7 +417,7 @@ def pull_on(model: Model, multipliers: Floats, item: int, group: int, pull: Floa
     return moves
 
 
-@inlined
+@uncounted
 def pull_beside(model: Model, multipliers: Floats, item: int, group: int, pull: Floats) -> bool:
     """Fill how a rival's limits against the control move its means, with the opposite sign.
 
@@ -432,7 +432,7 @@ def pull_beside(model: Model, multipliers: Floats, item: int, group: int, pull: 
     return moves
 
 
-@inlined
+@uncounted
 def _add_limit(
     model: Model, multipliers: Floats, item: int, r: int, group: int, pull: Floats
 ) -> bool:
@@ -445,7 +445,7 @@ def _add_limit(
     return True
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def item_gradient(
     programmes: Programmes, item: int, leader: int, pulls: Floats, work: Work, gradient: Floats
 ) -> None:
@@ -497,7 +497,7 @@ def item_gradient(
                 gradient[leader, group] += square(moved) * programmes.own[group]
 
 
-@inlined
+@uncounted
 def _moved_by_predictions(
     programmes: Programmes, multipliers: Floats, item: int, group: int
 ) -> float:
@@ -518,7 +518,7 @@ def _moved_by_predictions(
 # ---------------------------------------------------------------------- cells of an item
 
 
-@inlined
+@uncounted
 def mark_useful_cells(model: Model, seen: Seen, item: int, leader: int, useful: Floats) -> None:
     """Mark with a one the cells that an item can use."""
     arms, groups = useful.shape
@@ -537,7 +537,7 @@ def mark_useful_cells(model: Model, seen: Seen, item: int, leader: int, useful: 
                 useful[leader, group] = useful[item, group] = 1.0
 
 
-@inlined
+@uncounted
 def _mark_limit(model: Model, r: int, k: int, useful: Floats) -> None:
     """Mark the cells of an arm's limit r."""
     for group in range(useful.shape[1]):
@@ -547,7 +547,7 @@ def _mark_limit(model: Model, r: int, k: int, useful: Floats) -> None:
                 useful[model.control, group] = 1.0
 
 
-@inlined
+@uncounted
 def mark_cells_in_use(
     model: Model, multipliers: Floats, item: int, leader: int, support: Booleans
 ) -> bool:
@@ -572,7 +572,7 @@ def mark_cells_in_use(
     return found
 
 
-@inlined
+@uncounted
 def mark_cells_of(model: Model, item: int, leader: int, support: Booleans) -> None:
     """Mark every cell of an item whose mean is exactly on its border.
 

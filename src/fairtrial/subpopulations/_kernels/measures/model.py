@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import kernel, uncounted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -205,7 +205,7 @@ def new_view(model: Model) -> Seen:
     )
 
 
-@inlined
+@uncounted
 def derive(model: Model, seen: Seen, beside: Seen) -> None:
     """Fill everything that follows from means and covariances.
 
@@ -225,7 +225,7 @@ def derive(model: Model, seen: Seen, beside: Seen) -> None:
         _derive_arm(model, seen, beside, k)
 
 
-@inlined
+@uncounted
 def _derive_arm(model: Model, seen: Seen, beside: Seen, k: int) -> None:
     """Fill everything that follows from the means of an arm."""
     groups, measures = model.weights.size, model.objective.size

@@ -21,12 +21,12 @@ from fairtrial.confidence.noise_kernels import (
     record_as_issued,
     replace_numbered,
 )
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import kernel, uncounted
 from fairtrial.subpopulations._kernels.measures.model import Floats, Model
 from fairtrial.subpopulations._kernels.measures.state import State
 
 
-@inlined
+@uncounted
 def record_noise(model: Model, record: Floats, cell: int, values: Floats, number: int) -> None:
     """Add the values of a pull in every direction; NaN for missing ones."""
     directions = model.directions.shape[2]
@@ -53,7 +53,7 @@ def settle_noise(model: Model, state: State, serial: int, noise: Floats, awaited
     return found
 
 
-@inlined
+@uncounted
 def _is_awaited(model: Model, d: int, awaited: Floats) -> bool:
     """Return whether a measure of a direction is awaited."""
     found = False
@@ -86,7 +86,7 @@ def correct_settled_noise(
             _correct_direction(model, state.settled_noise, d, cell, old, new, number)
 
 
-@inlined
+@uncounted
 def _correct_direction(
     model: Model, record: Floats, d: int, cell: int, old: Floats, new: Floats, number: int
 ) -> None:
@@ -103,7 +103,7 @@ def _correct_direction(
         replace_numbered(record, row, float(number), before, after)
 
 
-@inlined
+@uncounted
 def _in_direction(model: Model, cell: int, d: int, values: Floats) -> float:
     """Return the sum of a pull's measures in a direction."""
     groups = model.weights.size

@@ -10,7 +10,7 @@ from fairtrial.confidence.block_betting.plan_steps import (
     move_shares,
     weight_in_step,
 )
-from fairtrial.core.compilation import kernel, unchecked
+from fairtrial.core.compilation import kernel, uncounted
 from fairtrial.subpopulations._kernels.block_plans import (
     add_pull,
     blend_shares,
@@ -37,7 +37,7 @@ from fairtrial.subpopulations._kernels.model import copy_into, divide, fill
 from fairtrial.subpopulations._kernels.plans_without_limits import Items
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def fill_present(
     programmes: Programmes,
     leader: int,

@@ -11,7 +11,7 @@ import math
 
 from fairtrial.confidence.block_betting.planned_end import target_of
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, kernel, unchecked
+from fairtrial.core.compilation import kernel, uncounted
 from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
 from fairtrial.subpopulations._kernels.measures.model import (
     Floats,
@@ -57,7 +57,7 @@ as others, because the range limits them long before ruin does."""
 # ------------------------------------------------------------------------ the regression
 
 
-@inlined
+@uncounted
 def fit_predictions(model: Model, state: State, seen: Seen) -> None:
     """Fill the slopes, the mean predictions and what they explain in every group."""
     groups = state.pulls.shape[1]
@@ -70,7 +70,7 @@ def fit_predictions(model: Model, state: State, seen: Seen) -> None:
                 seen.explained[group, p, q] = seen.explained[group, q, p] = both
 
 
-@inlined
+@uncounted
 def _fit_prediction(model: Model, state: State, seen: Seen, p: int, group: int) -> None:
     """Fill the slope on a prediction in a group, its mean, and the variance that it explains."""
     at, m = outcomes_of(model) + p, measure_of(model, p)
@@ -100,7 +100,7 @@ def _fit_prediction(model: Model, state: State, seen: Seen, p: int, group: int) 
         seen.explained[group, p, p] = 0.0
 
 
-@inlined
+@uncounted
 def _explained_by_both(model: Model, state: State, seen: Seen, p: int, q: int, group: int) -> float:
     """Return the covariance of two predictions times their slopes, within the arms of a group."""
     first, second = outcomes_of(model) + p, outcomes_of(model) + q
@@ -117,13 +117,13 @@ def _explained_by_both(model: Model, state: State, seen: Seen, p: int, q: int, g
     return min(max(both, -most), most)
 
 
-@inlined
+@uncounted
 def _is_known(model: Model, p: int, group: int) -> bool:
     """Return whether the mean of a prediction is stated for a group."""
     return not math.isnan(model.known_means[p, group])
 
 
-@inlined
+@uncounted
 def _shared(state: State, k: int, group: int, m: int, at: int) -> float:
     """Return the sum of products of the deviations of a measure and its prediction from means."""
     count = max(1.0, state.counts[k, group, m, m])
@@ -131,7 +131,7 @@ def _shared(state: State, k: int, group: int, m: int, at: int) -> float:
     return state.products[k, group, m, at] - mean * state.sums[k, group, at]
 
 
-@inlined
+@uncounted
 def adjust_estimates(model: Model, state: State, seen: Seen) -> None:
     """Replace means and covariances of measures by those of measures minus their predictions.
 
@@ -155,7 +155,7 @@ def adjust_estimates(model: Model, state: State, seen: Seen) -> None:
                     seen.covariances[k, group, m, at] = seen.covariances[k, group, at, m] = 0.0
 
 
-@inlined
+@uncounted
 def _adjust_pair(model: Model, seen: Seen, k: int, group: int, m: int, other: int) -> None:
     """Replace the covariance of two measures by that of what their predictions leave."""
     p, q = prediction_of(model, m), prediction_of(model, other)
@@ -171,7 +171,7 @@ def _adjust_pair(model: Model, seen: Seen, k: int, group: int, m: int, other: in
     known[m, other] = known[other, m] = found
 
 
-@inlined
+@uncounted
 def _adjust_measure(model: Model, state: State, seen: Seen, k: int, group: int, p: int) -> None:
     """Replace mean and variance of a predicted measure by those of what its prediction leaves."""
     at, m = outcomes_of(model) + p, measure_of(model, p)
@@ -192,7 +192,7 @@ def _adjust_measure(model: Model, state: State, seen: Seen, k: int, group: int, 
     seen.covariances[k, group, m, m] = spread / (count + PRIOR_PULLS)
 
 
-@inlined
+@uncounted
 def _limit_correlation(seen: Seen, k: int, group: int, m: int, other: int) -> None:
     """Keep an adjusted covariance within what data can support."""
     own = seen.covariances[k, group, m, m] * seen.covariances[k, group, other, other]
@@ -204,7 +204,7 @@ def _limit_correlation(seen: Seen, k: int, group: int, m: int, other: int) -> No
 # ------------------------------------------------------------------------------ freezing
 
 
-@inlined
+@uncounted
 def freeze_fit(model: Model, state: State, slot: int, seen: Seen) -> None:
     """Freeze how a block cuts predictions, and how it guesses an objective from them."""
     groups = state.pulls.shape[1]
@@ -243,7 +243,7 @@ def guess_without_results(model: Model, state: State) -> None:
     state.guess[:] = middle
 
 
-@unchecked
+@uncounted(error_model="numpy")
 def add_predictions(
     model: Model,
     state: State,
@@ -311,7 +311,7 @@ def add_predictions(
     return block, earlier, (_RELIEF * ruin if adjusts else ruin)
 
 
-@inlined
+@uncounted
 def _most_lost(model: Model, state: State, slot: int, bet: int, role: int, group: int) -> float:
     """Return the most that the predictions of one pull can lose in a bet."""
     found = 0.0
@@ -323,7 +323,7 @@ def _most_lost(model: Model, state: State, slot: int, bet: int, role: int, group
     return found
 
 
-@inlined
+@uncounted
 def _variance_of(seen: Seen, group: int, weights: Floats) -> float:
     """Return the variance that predictions of a group explain of a sum of measures."""
     found = 0.0
@@ -333,7 +333,7 @@ def _variance_of(seen: Seen, group: int, weights: Floats) -> float:
     return max(0.0, found)
 
 
-@inlined
+@uncounted
 def _role(model: Model, state: State, slot: int, bet: int, arm: int, rival: int) -> int:
     """Return the role of an arm in a bet of a block against a rival, or on the target itself."""
     if arm == target_of(state, slot, bet):
@@ -346,7 +346,7 @@ def _role(model: Model, state: State, slot: int, bet: int, arm: int, rival: int)
 # -------------------------------------------------------------------------------- results
 
 
-@inlined
+@uncounted
 def prediction_in_bet(
     state: State, slot: int, p: int, value: float, weight: float, centre: float
 ) -> float:
@@ -359,7 +359,7 @@ def prediction_in_bet(
     return min(max(value, low), high)
 
 
-@inlined
+@uncounted
 def add_adjusted(
     model: Model, state: State, slot: int, cell: int, values: Floats, sign: float
 ) -> None:
@@ -381,7 +381,7 @@ def add_adjusted(
         sums[OFF_SQUARED] += sign * square(score - guess)
 
 
-@inlined
+@uncounted
 def _guess_of(model: Model, state: State, slot: int, group: int, values: Floats) -> float:
     """Return the guess of a pull's objective from its predictions, within the objective's range."""
     guess, low, high = state.guess[slot, group], 0.0, 0.0
@@ -400,7 +400,7 @@ def _guess_of(model: Model, state: State, slot: int, group: int, values: Floats)
     return guess if math.isnan(guess) else min(max(guess, low), high)
 
 
-@inlined
+@uncounted
 def objective_of(model: Model, values: Floats) -> float:
     """Return the objective of a pull; NaN if a measure of it is unknown."""
     score = 0.0
@@ -410,7 +410,7 @@ def objective_of(model: Model, values: Floats) -> float:
     return score
 
 
-@inlined
+@uncounted
 def note_reach(state: State, p: int, prediction: float) -> None:
     """Note how far a prediction reaches."""
     state.reach[p, 0] = min(state.reach[p, 0], prediction)

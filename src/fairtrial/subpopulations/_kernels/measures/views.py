@@ -5,7 +5,7 @@ import math
 from fairtrial.confidence.block_betting.book import CLOSED
 from fairtrial.confidence.block_betting.planned_end import NOBODY
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined
+from fairtrial.core.compilation import uncounted
 from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.doubt import DOUBT, fair_count
@@ -33,7 +33,7 @@ from fairtrial.subpopulations._kernels.measures.predictions import (
 from fairtrial.subpopulations._kernels.measures.state import State
 
 
-@inlined
+@uncounted
 def summarise(model: Model, state: State, seen: Seen) -> None:
     """Fill the estimates from all data; covariances in known ranges are shrunk to fair coins."""
     arms, groups, measures = seen.means.shape
@@ -58,7 +58,7 @@ def summarise(model: Model, state: State, seen: Seen) -> None:
     derive(model, seen, seen)
 
 
-@inlined
+@uncounted
 def _estimate_covariances(model: Model, state: State, seen: Seen, k: int, group: int) -> None:
     measures = model.objective.size
     for m in range(measures):
@@ -82,7 +82,7 @@ def _estimate_covariances(model: Model, state: State, seen: Seen, k: int, group:
             seen.covariances[k, group, m, other] = seen.covariances[k, group, other, m] = found
 
 
-@inlined
+@uncounted
 def _see_losses(model: Model, state: State, seen: Seen) -> None:
     """Fill the means as seen by bets that replace missing values by the worst ones."""
     arms, groups, measures = seen.means.shape
@@ -98,7 +98,7 @@ def _see_losses(model: Model, state: State, seen: Seen) -> None:
                     seen.highest[k, group, m] += share * (model.high[m] - mean)
 
 
-@inlined
+@uncounted
 def share_missing(model: Model, state: State, cell: int, m: int) -> float:
     """Return the share of a cell's pulls that never give a measure, as counted by bets."""
     missing = state.was_absent[cell, m]
@@ -107,7 +107,7 @@ def share_missing(model: Model, state: State, cell: int, m: int) -> float:
     return missing / (missing + max(1.0, state.was_present[cell, m]))
 
 
-@inlined
+@uncounted
 def can_plan(model: Model, state: State) -> bool:
     """Return whether there is enough data on every cell that matters.
 
@@ -130,7 +130,7 @@ def can_plan(model: Model, state: State) -> bool:
     return True
 
 
-@inlined
+@uncounted
 def is_wanted(model: Model, k: int, group: int, m: int) -> bool:
     """Return whether the objective or a limit uses a measure of a cell."""
     found = model.objective[m] != 0.0 and model.weights[group] > 0.0
@@ -146,7 +146,7 @@ def is_wanted(model: Model, k: int, group: int, m: int) -> bool:
 # ----------------------------------------------------------------------------- the leader
 
 
-@inlined
+@uncounted
 def find_leader(model: Model, state: State, seen: Seen, programmes: Programmes, work: Work) -> int:
     """Return the best live answer by the estimates.
 
@@ -170,7 +170,7 @@ def find_leader(model: Model, state: State, seen: Seen, programmes: Programmes, 
     return best
 
 
-@inlined
+@uncounted
 def find_runner_up(rules: Rules, state: State, seen: Seen, leader: int) -> int:
     """Return the arm for which a block bets on its leader, too; only a planned end needs one."""
     if rules.max_pulls == math.inf or leader == seen.quality.size:
@@ -178,7 +178,7 @@ def find_runner_up(rules: Rules, state: State, seen: Seen, leader: int) -> int:
     return _best_feasible(state, seen, leader)
 
 
-@inlined
+@uncounted
 def _best_feasible(state: State, seen: Seen, besides: int) -> int:
     """Return the best live arm besides one that keeps its limits by the estimates, or `NOBODY`."""
     best = NOBODY
@@ -190,7 +190,7 @@ def _best_feasible(state: State, seen: Seen, besides: int) -> int:
     return best
 
 
-@inlined
+@uncounted
 def _breaks_a_limit(seen: Seen, k: int) -> bool:
     found = False
     for r in range(seen.short.shape[1]):
@@ -201,7 +201,7 @@ def _breaks_a_limit(seen: Seen, k: int) -> bool:
 # --------------------------------------------------------------------------------- doubts
 
 
-@inlined
+@uncounted
 def doubt(model: Model, state: State, leader: int, seen: Seen, moved: Seen) -> bool:
     """Fill the next plan's estimates, with doubts as in `doubt.py`; return whether they differ."""
     arms, groups, measures = seen.means.shape
@@ -230,7 +230,7 @@ def doubt(model: Model, state: State, leader: int, seen: Seen, moved: Seen) -> b
     return differs
 
 
-@inlined
+@uncounted
 def _doubt_rival(
     model: Model, state: State, k: int, none_leads: bool, seen: Seen, fair: float, moved: Seen
 ) -> bool:
@@ -264,7 +264,7 @@ def _doubt_rival(
     return differs
 
 
-@inlined
+@uncounted
 def _nearest_limit(model: Model, seen: Seen, k: int, group: int) -> int:
     """Return a cell's nearest limit in units of standard deviations; -1 if it has none."""
     best = -1
@@ -281,7 +281,7 @@ def _nearest_limit(model: Model, seen: Seen, k: int, group: int) -> int:
     return best
 
 
-@inlined
+@uncounted
 def _move(model: Model, seen: Seen, k: int, group: int, r: int, scale: float, moved: Seen) -> bool:
     """Move a cell's means as is most likely if the mean in limit r moves."""
     differs = False
@@ -291,7 +291,7 @@ def _move(model: Model, seen: Seen, k: int, group: int, r: int, scale: float, mo
     return differs
 
 
-@inlined
+@uncounted
 def _move_measure(model: Model, k: int, group: int, m: int, by: float, moved: Seen) -> bool:
     before = moved.means[k, group, m]
     after = before + by
