@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import kernel, uncounted
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +24,7 @@ NUMBER = COLUMNS
 NUMBERED_COLUMNS = 5
 
 
-@kernel
+@uncounted
 def record_result(record: Floats, cell: int, value: float) -> None:
     """Add one result of a cell to the record."""
     row = record[cell]
@@ -51,7 +51,7 @@ def replace_result(record: Floats, cell: int, old: float, new: float) -> None:
 # --------------------------------------------------------------------- numbered records
 
 
-@kernel
+@uncounted
 def record_as_told(record: Floats, cell: int, number: float, value: float) -> None:
     """Add a result with the number of its pull; the first result told counts as the first."""
     if record[cell, COUNT] == 0.0:
@@ -59,7 +59,7 @@ def record_as_told(record: Floats, cell: int, number: float, value: float) -> No
     record_result(record, cell, value)
 
 
-@kernel
+@uncounted
 def record_as_issued(record: Floats, cell: int, number: float, value: float) -> None:
     """Add a result in any order; that of the pull issued first counts as the first."""
     is_first = record[cell, COUNT] == 0.0 or number < record[cell, NUMBER]
@@ -83,7 +83,7 @@ def replace_numbered(record: Floats, cell: int, number: float, old: float, new: 
     record[cell, FIRST] = new if is_first else first
 
 
-@kernel
+@uncounted
 def settle_record(settled: Floats, block: Floats) -> None:
     """Add the record of a block to the record of settled results, and clear it.
 
@@ -95,7 +95,7 @@ def settle_record(settled: Floats, block: Floats) -> None:
         block[cell] = 0.0
 
 
-@kernel
+@uncounted
 def add_row(total: Floats, more: Floats) -> None:
     """Add the results of a later block to the total of a cell."""
     if more[COUNT] == 0.0:
@@ -106,7 +106,7 @@ def add_row(total: Floats, more: Floats) -> None:
     add_summary(total, more[COUNT], more[MEAN], more[SPREAD])
 
 
-@kernel
+@uncounted
 def add_summary(total: Floats, count: float, mean: float, spread: float) -> None:
     """Add results to the total of a cell: their number, mean and sum of squares about the mean."""
     number = total[COUNT] + count

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.compilation import kernel, unchecked
+from fairtrial.core.compilation import kernel, unchecked, uncounted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -92,7 +92,7 @@ def solve_programme(scratch: Scratch, number: int) -> float:
     return max(0.0, value)
 
 
-@kernel
+@uncounted
 def _product(rows: Floats, first: int, second: int, spreads: Floats) -> float:
     """Return the change of one row per unit of another row's multiplier."""
     found = 0.0

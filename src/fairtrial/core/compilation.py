@@ -38,6 +38,7 @@ __all__ = [
     "Kernel",
     "Tier",
     "compiled",
+    "counted",
     "inlined",
     "interpreted",
     "kernel",
@@ -256,9 +257,14 @@ class Interpreted(Kernel):
 uncounted = kernel(_nrt=False)
 """Decorator for kernels that allocate nothing.
 
-They need no reference counts; counting those of all arrays of a state costs more than the work. The
-compiler decides where to inline them: what is long and called in many places compiles sooner.
+They need no reference counts; counting those of all arrays of a state costs more than the work.
+What they call must not return arrays, because nobody would free these, and must not allocate
+either, unless it is `counted`. The compiler decides where to inline them: what is long and called
+in many places compiles sooner.
 """
+
+counted = kernel(_nrt=True)
+"""Decorator for kernels that allocate, and that kernels call which do not count references."""
 
 inlined = uncounted(forceinline=True)
 """The same, but always inlined: for short kernels that are called for every result."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.end_bets import log_end_bet
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, kernel, uncounted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -116,7 +116,7 @@ def bet_weights(m: float, points: Floats, weights: Floats) -> float:
     return cash / total
 
 
-@kernel
+@uncounted
 def log_mixture(cash: float, weights: Floats, logs: Floats) -> float:
     """Return log(cash + sum of weights times exp(logs)), without overflow for large logs."""
     largest = 0.0 if cash > 0.0 else -math.inf
@@ -191,14 +191,14 @@ def one_bounded_stake(
     return 0.0
 
 
-@kernel
+@uncounted
 def multiply_factor(thetas: Floats, products: Floats, step: float) -> None:
     """Multiply each point's product by 1 + theta * step."""
     for i in range(GRID):
         products[i] *= 1.0 + thetas[i] * step
 
 
-@kernel
+@uncounted
 def flush_products(products: Floats, logs: Floats) -> None:
     """Move the products into their logarithms before they can overflow."""
     for i in range(GRID):
@@ -293,7 +293,7 @@ def bounded_gain(bets: Bets, slot: int, bet: int) -> float:
     return log_mixture(bets.cash[slot, bet], bets.stakes[slot, bet], bets.logs[slot, bet])
 
 
-@kernel
+@uncounted
 def pay_bounded(bets: Bets, slot: int, ledgers: Floats) -> None:
     """Pay a complete block's bets on rewards in a known range into their ledgers."""
     for bet in range(bets.number[slot]):

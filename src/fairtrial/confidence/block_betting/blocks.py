@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.book import decide
 from fairtrial.core.arithmetic import sum_of
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, kernel, uncounted
 from fairtrial.core.philox import philox_uniform
 
 _FEW = 0.1
@@ -86,7 +86,7 @@ def next_slot(blocks: Blocks) -> int:
     return (blocks.first[0] + blocks.number[0]) % slots
 
 
-@kernel
+@uncounted
 def open_block(blocks: Blocks, planned: Floats) -> None:
     """Open a block with the planned pulls of every action, in the next slot."""
     slot = next_slot(blocks)
@@ -375,7 +375,7 @@ def is_overtaken(blocks: Blocks, kept: bool) -> bool:
     return bool(results >= max(pulls, _STRAGGLERS * still_open))
 
 
-@kernel
+@uncounted
 def close_oldest(blocks: Blocks) -> None:
     """Close the oldest open block after its bets are paid."""
     slot = blocks.first[0] % blocks.waiting.size

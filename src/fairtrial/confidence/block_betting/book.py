@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.bets import NO_BET, Bets
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, kernel, uncounted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -176,7 +176,7 @@ def is_wanted(book: Book, item: int, target: int, separately: bool) -> bool:
 # ----------------------------------------------------------------------------- deciding
 
 
-@kernel
+@uncounted
 def rule_out_none(book: Book) -> bool:
     """Reject "none" if some arm has no limit that it could break; return whether it was."""
     arms = book.stated.shape[0]
@@ -233,7 +233,7 @@ def _conclude_separately(book: Book, threshold: float, leader: int) -> int:
     return UNDECIDED
 
 
-@kernel
+@uncounted
 def reject(rejected: Integers, wealth: Floats, threshold: float) -> tuple[int, int]:
     """Reject permanently every answer whose log wealth has reached the threshold.
 

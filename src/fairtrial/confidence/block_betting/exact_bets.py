@@ -19,7 +19,7 @@ from fairtrial.confidence.block_betting.end_bets import (
     crossing,
 )
 from fairtrial.core.arithmetic import sum_of
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, kernel, uncounted
 
 Floats = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ def _mean_crossing(chances: Floats, lowest: float, level: float, later: float) -
     return found
 
 
-@kernel
+@uncounted
 def _level_of(error: float, chances: Floats, lowest: float, later: float) -> float:
     """Return the level that is crossed with a probability of at most the error, below 1."""
     low, step = lowest, chances.size + math.sqrt(later)

@@ -3,12 +3,12 @@
 import math
 
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, uncounted
 from fairtrial.subpopulations._kernels.block_state import Rules, State
 from fairtrial.subpopulations._kernels.model import CEILING, Floats, Model
 
 
-@kernel
+@uncounted
 def discount_losses(
     model: Model,
     rules: Rules,
@@ -51,7 +51,7 @@ def discount_losses(
     return differs
 
 
-@kernel
+@uncounted
 def lift_by_losses(rules: Rules, state: State, k: int, group: int) -> float:
     """Return how far lost pulls separate the means that a cell's floor and ceiling see."""
     if not rules.bounded or rules.pulls_again:

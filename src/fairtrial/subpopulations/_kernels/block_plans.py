@@ -21,7 +21,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     size_until_end,
 )
 from fairtrial.core.arithmetic import square, sum_of
-from fairtrial.core.compilation import inlined, kernel, unchecked
+from fairtrial.core.compilation import counted, inlined, kernel, unchecked, uncounted
 from fairtrial.subpopulations._kernels.block_state import Estimates, Rules, State
 from fairtrial.subpopulations._kernels.control_limits import (
     CONTROL,
@@ -78,7 +78,7 @@ NOTHING = 1e-300
 """Information on an item whose means are on its border except for rounding."""
 
 
-@kernel
+@uncounted
 def can_plan(model: Model, state: State) -> bool:
     """Return whether every cell that matters has a mean, as a plan needs."""
     for k in range(state.counts.shape[0]):
@@ -90,7 +90,7 @@ def can_plan(model: Model, state: State) -> bool:
     return True
 
 
-@kernel
+@uncounted
 def summarise(model: Model, rules: Rules, state: State, means: Floats, variances: Floats) -> None:
     """Fill means and variances from all data; bounded rewards are shrunk to a fair coin."""
     for k in range(means.shape[0]):
@@ -104,7 +104,7 @@ def summarise(model: Model, rules: Rules, state: State, means: Floats, variances
                 variances[k, group] = (squares + spread) / (state.counts[k, group] + PRIOR_PULLS)
 
 
-@kernel
+@uncounted
 def _best_feasible(
     model: Model,
     state: State,
@@ -217,7 +217,7 @@ def doubt_means(
     return differs
 
 
-@kernel
+@uncounted
 def item_value(
     item: int, leader: int, means: Floats, precisions: Floats, alternative: Alternative, lam: Floats
 ) -> float:
@@ -233,14 +233,19 @@ def item_value(
         distance = means[leader, group] - alternative.limits[end, leader, group]
         return precisions[leader, group] * square(distance)
     if alternative.control != NO_CONTROL:
-        coefficients = np.empty((ROLES, groups))
-        value, _ = rival_value(
-            leader, item, means, precisions, alternative, lam, item, coefficients
-        )
-        return value
+        return _value_beside_control(item, leader, means, precisions, alternative, lam)
     if leader == arms:
         return none_value(item, means, precisions, alternative.limits)
     value, _ = pair_value(leader, item, means, precisions, alternative, lam, item)
+    return value
+
+
+@counted
+def _value_beside_control(
+    item: int, leader: int, means: Floats, precisions: Floats, alternative: Alternative, lam: Floats
+) -> float:
+    coefficients = np.empty((ROLES, means.shape[1]))
+    value, _ = rival_value(leader, item, means, precisions, alternative, lam, item, coefficients)
     return value
 
 
@@ -274,7 +279,7 @@ def fill_present(
     return weakest
 
 
-@kernel
+@uncounted
 def _is_beyond(item: int, leader: int, means: Floats, alternative: Alternative) -> bool:
     """Return whether the leader is beyond an item's limit."""
     arms, groups = means.shape
@@ -288,7 +293,7 @@ def _is_beyond(item: int, leader: int, means: Floats, alternative: Alternative) 
     return above < 0.0 if end == FLOOR else above > 0.0
 
 
-@kernel
+@uncounted
 def item_gradient(
     item: int, leader: int, means: Floats, alternative: Alternative, lam: Floats, gradient: Floats
 ) -> None:
@@ -555,7 +560,7 @@ def find_support(
     return close_support(model.active, leader, shares, support)
 
 
-@kernel
+@uncounted
 def close_support(active: Floats, leader: int, shares: Floats, support: Booleans) -> int:
     """Drop cells that "none" hardly needs from a support; if nothing is left, mark all that matter.
 
@@ -577,7 +582,7 @@ def close_support(active: Floats, leader: int, shares: Floats, support: Booleans
     return number
 
 
-@kernel
+@uncounted
 def take_equally(shares: Floats, support: Booleans) -> int:
     """Give every cell the same share, and mark it; return the number of cells."""
     for k in range(shares.shape[0]):
@@ -587,7 +592,7 @@ def take_equally(shares: Floats, support: Booleans) -> int:
     return shares.size
 
 
-@kernel
+@uncounted
 def keep_open(active: Floats, book: Book, support: Booleans, number: int) -> int:
     """Drop the cells of closed arms from a support; if nothing is left, mark all other cells.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairtrial.confidence.row_kernels import solve_rows
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import counted, kernel, uncounted
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
     FLOOR,
@@ -46,11 +46,18 @@ def alternative_at(model: Model, control_means: Floats) -> Alternative:
     return Alternative(model.weights, model.limits, model.tolerance, model.control, control_means)
 
 
-@kernel
+@uncounted
 def shortfall(k: int, means: Floats, precisions: Floats, alternative: Alternative) -> float:
     """Return the weighted distance from arm k to where it keeps its limits."""
     if alternative.control == NO_CONTROL:
         return none_value(k, means, precisions, alternative.limits)
+    return _shortfall_beside_control(k, means, precisions, alternative)
+
+
+@counted
+def _shortfall_beside_control(
+    k: int, means: Floats, precisions: Floats, alternative: Alternative
+) -> float:
     lam = np.empty((1, ROLES, alternative.weights.size))
     coefficients = np.empty((ROLES, alternative.weights.size))
     arms = means.shape[0]
@@ -58,7 +65,7 @@ def shortfall(k: int, means: Floats, precisions: Floats, alternative: Alternativ
     return value
 
 
-@kernel
+@uncounted
 def difference_weight(end: int, group: int, i: int, weights: Floats) -> float:
     """Return the weight of group i in a difference from the control."""
     if end == OVERALL_DIFFERENCE:
@@ -66,7 +73,7 @@ def difference_weight(end: int, group: int, i: int, weights: Floats) -> float:
     return 1.0 if i == group else 0.0
 
 
-@kernel
+@uncounted
 def above_control(
     k: int, end: int, group: int, means: Floats, control_means: Floats, weights: Floats
 ) -> float:
@@ -77,7 +84,7 @@ def above_control(
     return found
 
 
-@kernel
+@uncounted
 def is_short_of_control(k: int, means: Floats, alternative: Alternative) -> bool:
     """Return whether arm k breaks a limit against the control."""
     limits = alternative.limits
@@ -95,7 +102,7 @@ def is_short_of_control(k: int, means: Floats, alternative: Alternative) -> bool
 # ------------------------------------------------------------------- limits of the leader
 
 
-@kernel(error_model="numpy")
+@uncounted(error_model="numpy")
 def difference_value(
     leader: int,
     end: int,
@@ -181,7 +188,7 @@ def rival_value(
     return value, constant
 
 
-@kernel(error_model="numpy")
+@uncounted(error_model="numpy")
 def _fill_roles(
     b: int,
     k: int,
@@ -244,7 +251,7 @@ def _fill_rows(
     return number
 
 
-@kernel
+@uncounted
 def _keep_row(rows: Floats, spreads: Floats, row: int) -> int:
     """Return the number of rows including this one, which is cleared if it cannot be kept."""
     for part in range(spreads.size):

@@ -12,7 +12,7 @@ confidence bounds, doubt grows with the logarithm of the pulls made elsewhere.
 import math
 
 from fairtrial.core.arithmetic import square, sum_of
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import uncounted
 from fairtrial.subpopulations._kernels.control_limits import is_short_of_control
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
@@ -31,13 +31,13 @@ NEGLECT = 1.5
 """A cell is doubted if it has fewer pulls than the average cell's divided by this."""
 
 
-@kernel
+@uncounted
 def fair_count(active: Floats, counts: Floats) -> float:
     """Return the pulls below which a cell is doubted, from the average of useful cells."""
     return sum_of(counts) / max(1.0, sum_of(active)) / NEGLECT
 
 
-@kernel
+@uncounted
 def doubt_rival(
     model: Model,
     alternative: Alternative,
@@ -79,7 +79,7 @@ def doubt_rival(
     return differs
 
 
-@kernel
+@uncounted
 def doubt_control(
     model: Model, counts: Floats, fair: float, precisions: Floats, doubted: Floats
 ) -> bool:
@@ -94,7 +94,7 @@ def doubt_control(
     return differs
 
 
-@kernel
+@uncounted
 def _outwards(model: Model, alternative: Alternative, means: Floats, k: int, group: int) -> float:
     """Return the direction of a cell's nearer limit: -1 lower limit, 1 ceiling, 0 none."""
     mean = means[k, group]

@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import kernel, unchecked
+from fairtrial.core.compilation import kernel, unchecked, uncounted
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
     FLOOR,
@@ -51,19 +51,19 @@ def nearest_allowed(mean: float, limits: Limits, k: int, cell: int) -> float:
     return min(max(mean, limits[FLOOR, k, cell]), limits[CEILING, k, cell])
 
 
-@kernel
+@uncounted
 def is_limited(limits: Limits, k: int, cell: int) -> bool:
     """Return whether a cell has a floor or a ceiling."""
     return limits[FLOOR, k, cell] > -math.inf or limits[CEILING, k, cell] < math.inf
 
 
-@kernel
+@uncounted
 def margin(mean: float, limits: Limits, k: int, cell: int) -> float:
     """Return the distance from a mean to the nearer limit of its cell; infinite if it has none."""
     return min(mean - limits[FLOOR, k, cell], limits[CEILING, k, cell] - mean)
 
 
-@kernel
+@uncounted
 def empirical_best(means: Floats, weights: Floats, limits: Limits) -> int:
     """Return the feasible arm with the largest quality, or `NONE`; ties go to the lowest index."""
     best = NONE
@@ -207,7 +207,7 @@ def _newton(
     return multiplier
 
 
-@kernel(error_model="numpy")
+@uncounted(error_model="numpy")
 def _walk(
     b: int,
     k: int,
@@ -248,7 +248,7 @@ def _walk(
     return multiplier
 
 
-@kernel
+@uncounted
 def none_value(k: int, means: Floats, precisions: Floats, limits: Limits) -> float:
     """Return the weighted distance from arm k to where it keeps its limits."""
     value = 0.0

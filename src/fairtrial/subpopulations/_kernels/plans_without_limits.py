@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import kernel, uncounted
 from fairtrial.subpopulations._kernels.model import (
     Floats,
     Integers,
@@ -38,7 +38,7 @@ class Items(NamedTuple):
     number: int
 
 
-@kernel
+@uncounted
 def has_no_limits(limits: Limits) -> bool:
     """Return whether there is no limit."""
     for end in range(limits.shape[0]):
@@ -97,7 +97,7 @@ def optimal_shares(
     return 2.0 * neediest * whole / hardest
 
 
-@kernel(error_model="numpy")
+@uncounted(error_model="numpy")
 def _excess_on_leader(
     leader: int, deviations: Floats, ease: Floats, live: Integers, number: int
 ) -> float:
@@ -128,13 +128,13 @@ def _excess_on_leader(
     return excess
 
 
-@kernel
+@uncounted
 def _deviation_of_cell(model: Model, variances: Floats, k: int, group: int) -> float:
     """Return a cell's part of the root of A; an arm's spending is divided in these proportions."""
     return model.weights[group] * math.sqrt(variances[k, group] * model.costs[k, group])
 
 
-@kernel
+@uncounted
 def _spend(model: Model, variances: Floats, k: int, scale: float, shares: Floats) -> None:
     for group in range(model.weights.size):
         shares[k, group] = scale * _deviation_of_cell(model, variances, k, group)
