@@ -78,7 +78,7 @@ def test_ledgers_never_exceed_the_wealth_against_any_set(number, top):
             state.blocks.sums[1] = [rng.normal(size=results).sum() for results in planned]
             top_sets.carry(rules, state.wealth, state.plans.inside[1], state.plans.place[1])
             ledger, own = state.wealth.ledgers, state.wealth.ledgers.copy()
-            block_bets.pay_bets(rules, *shared, 1)
+            block_bets.pay_bets(rules, *shared, 1, state.means)
             for chosen in sets:
                 if chosen != target:
                     j, b = pair_of(chosen, target, order)

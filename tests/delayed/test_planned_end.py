@@ -274,6 +274,39 @@ def test_an_end_needs_the_initial_pulls_and_one_more_of_each_arm(problem, least)
     BlockBetting(problem, max_pulls=least, planned_end=True)
 
 
+# ------------------------------------------------------------------- sets with a tolerance
+
+
+def test_a_set_that_a_bet_on_another_target_settles_is_the_answer():
+    # With this seed a bet on the target {b} settles the last pair of {a}.
+    wrong, rejected, undecided = play_null(
+        np.array([0.7, 0.4999, 0.4]), 1, coins, 0.2, 1971, 250, planned_end=True
+    )
+    assert (wrong, rejected, undecided) == (False, False, False)
+
+
+def within_a_tolerance():
+    """Return a policy with a tolerance, whose first bets are paid, and its state."""
+    policy = BlockBetting(COINS.clone(tolerance=0.2), **END, seed=0)
+    state, number = policy._blocks.state, 0
+    while state.wealth.target[0] < 0.0:
+        pull, number = policy.ask(), number + 1
+        policy.tell(pull, float((number * (pull.action + 2)) % 5 < 2))
+    return policy, state
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_set_that_is_settled_before_its_block_ends_the_search_at_the_next(which):
+    policy, state = within_a_tolerance()
+    assert not policy.stopped
+    leader = np.flatnonzero(state.wealth.target == 0.0)[which]
+    state.wealth.ledgers[:, leader] = math.inf
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, float(pull.action == leader))
+    assert policy.recommend().arm == ("abc"[leader],)
+
+
 # ------------------------------------------------------------ the promise, by simulation
 
 RUNS = effort.runs(10, whole=2_000)

@@ -30,6 +30,7 @@ from fairtrial.delayed._kernels.top_sets import (
     is_live,
     keeps_target,
     take_last_set,
+    take_settled_set,
 )
 
 LOW, HIGH = 0.0, 1.0
@@ -259,7 +260,13 @@ def _correct(
 
 @kernel
 def pay_bets(
-    rules: Rules, wealth: Wealth, plans: Plans, blocks: Blocks, bets: Bets, slot: int
+    rules: Rules,
+    wealth: Wealth,
+    plans: Plans,
+    blocks: Blocks,
+    bets: Bets,
+    slot: int,
+    means: Floats,
 ) -> bool:
     """Pay the bets of a complete block; return whether only one set is left, the target."""
     carry(rules, wealth, plans.inside[slot], plans.place[slot])
@@ -282,6 +289,8 @@ def pay_bets(
         _pay_on_target(rules, wealth, plans, blocks, bets, slot, best, worst)
     if wealth.own[0] == math.inf and not finished:
         return take_last_set(wealth)
+    if rules.tolerance > 0.0 and not finished:
+        return take_settled_set(wealth, means, rules.top)
     return finished
 
 

@@ -31,6 +31,7 @@ from fairtrial.delayed._kernels.top_sets import (
     find_runner_up,
     find_target,
     is_live,
+    is_settled,
     ledger_of,
     replace_rejected,
     wealth_against,
@@ -64,6 +65,10 @@ def plan_block(
     find_target(state.means, rules.top, inside)
     if rules.tolerance == 0.0 and wealth_against(wealth, inside) == math.inf:
         replace_rejected(wealth, state.means, inside)
+    if rules.tolerance > 0.0 and is_settled(wealth, inside):
+        # The search ends with the next complete block. Until then, the last target has open pairs.
+        for arm in range(inside.size):
+            inside[arm] = wealth.target[arm]
     find_places(state.means, inside, plans.place[slot])
     find_positions(inside, plans.position[slot])
     state.forecast[0] = _find_shares(rules, wealth, plans, slot, state.shares)

@@ -279,7 +279,7 @@ def _settle(rules: Rules, state: State) -> None:
         last = blocks.first[0] + blocks.number[0]
         mark_live_arms(state.wealth, state.plans, blocks.first[0], last, state.live[slot])
         if blocks.first[0] > 0 and pay_bets(
-            rules, state.wealth, state.plans, blocks, state.bets, slot
+            rules, state.wealth, state.plans, blocks, state.bets, slot, state.means
         ):
             state.finished[0] = 1
         if state.settled_noise.size:

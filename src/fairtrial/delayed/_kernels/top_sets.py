@@ -215,6 +215,32 @@ def replace_rejected(wealth: Wealth, means: Floats, inside: Floats) -> None:
         inside[leaves] = 0.0
 
 
+@inlined
+def is_settled(wealth: Wealth, inside: Floats) -> bool:
+    """Return whether every arm outside the marked set is rejected against every arm inside it."""
+    for j in range(inside.size):
+        for b in range(inside.size):
+            if is_live(wealth, inside, j, b):
+                return False
+    return True
+
+
+@kernel
+def take_settled_set(wealth: Wealth, means: Floats, top: int) -> bool:
+    """Make the leading arms the target if they are settled; return whether they are.
+
+    With a tolerance each pair has a ledger of its own, on which blocks with different targets bet,
+    so a set can be settled by a block that has another target.
+    """
+    inside = np.empty(means.size)
+    find_target(means, top, inside)
+    if not is_settled(wealth, inside):
+        return False
+    for arm in range(means.size):
+        wealth.target[arm] = inside[arm]
+    return True
+
+
 @kernel
 def take_last_set(wealth: Wealth) -> bool:
     """Make the last set that is left the target, if the target is rejected; return whether it is.
