@@ -94,8 +94,9 @@ class Library(JITCodeLibrary):
             super()._optimize_functions(module)
             return
         codegen: Any = self._codegen
-        module.data_layout = codegen._data_layout  # noqa: SLF001
-        passes, builder = codegen._function_pass_manager(opt=_LEVEL_BEFORE_LINKING)  # noqa: SLF001
+        module.data_layout = codegen._data_layout  # noqa: SLF001 - as numba's own method does
+        make_passes = codegen._function_pass_manager  # noqa: SLF001 - numba has no public way to it
+        passes, builder = make_passes(opt=_LEVEL_BEFORE_LINKING)
         for function in module.functions:
             if not function.is_declaration:
                 passes.run(function, builder)
