@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.effects import DifferenceAt
 
-__all__ = ["Means", "Settled", "means_from", "means_of", "none_if_unknown", "plain_means"]
+__all__ = ["Means", "Settled", "means_from", "means_of"]
 
 Floats = NDArray[np.float64]
 
@@ -39,10 +39,18 @@ class Means(NamedTuple):
     lower: Floats
     upper: Floats
 
+    @classmethod
+    def so_far(cls, counts: Floats, sums: Floats) -> Means:
+        """Return the plain means of all results, which have no intervals."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = np.where(counts > 0.0, sums / counts, np.nan)
+        unknown = np.full(mean.shape, np.nan)
+        return cls(mean, unknown, unknown)
+
     def at(self, place: tuple[int, ...] | int) -> tuple[float | None, float | None, float | None]:
         """Return mean, lower and upper end of one of the means; None where nothing is known."""
         mean, lower, upper = (float(values[place]) for values in self)
-        return none_if_unknown(mean), none_if_unknown(lower), none_if_unknown(upper)
+        return _known(mean), _known(lower), _known(upper)
 
     def within(self, ends: tuple[Floats | float, Floats | float] | None) -> Means:
         """Return the same intervals, cut at the ends of a range, if there is one."""
@@ -83,14 +91,8 @@ class Means(NamedTuple):
 
         Such a mean has no interval.
         """
-        so_far = plain_means(counts, sums)
+        so_far = Means.so_far(counts, sums).mean
         return self._replace(mean=np.where(np.isnan(self.mean), so_far, self.mean))
-
-
-def plain_means(counts: Floats, sums: Floats) -> Floats:
-    """Return the means of all results so far; NaN where there is none."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(counts > 0.0, sums / counts, np.nan)
 
 
 def means_of(
@@ -155,6 +157,5 @@ def means_from(difference: DifferenceAt, targets: Floats, level: float) -> Means
     return Means(*found)
 
 
-def none_if_unknown(value: float) -> float | None:
-    """Return a value, or None for NaN."""
+def _known(value: float) -> float | None:
     return None if math.isnan(value) else value

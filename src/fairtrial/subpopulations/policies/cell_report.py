@@ -19,14 +19,7 @@ from fairtrial.confidence.effects import (
     effects_of_arms,
     level_of_each,
 )
-from fairtrial.confidence.means import (
-    Means,
-    Settled,
-    means_from,
-    means_of,
-    none_if_unknown,
-    plain_means,
-)
+from fairtrial.confidence.means import Means, Settled, means_from, means_of
 from fairtrial.core.fixed_confidence import Answers
 from fairtrial.core.recommendation import Effect, Estimate
 from fairtrial.core.wording import or_within
@@ -193,7 +186,7 @@ def estimates(cells: Cells) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]
 def _cell_estimates(cells: Cells) -> tuple[Estimate, ...]:
     problem = cells.problem
     found = _means(cells, cells.delta).within(problem.reward_range)
-    so_far = plain_means(cells.counts, cells.sums)
+    so_far = Means.so_far(cells.counts, cells.sums)
     limits = problem.floors, problem.ceilings
     lower_limits, upper_limits = limits if problem.sign > 0 else limits[::-1]
     estimates = []
@@ -210,7 +203,7 @@ def _cell_estimates(cells: Cells) -> tuple[Estimate, ...]:
                 lower_limit=_none_if_infinite(lower_limits[place]),
                 upper_limit=_none_if_infinite(upper_limits[place]),
                 counted=None if cells.settled is None else int(cells.settled.counts[place]),
-                mean_of_all=none_if_unknown(float(so_far[place])),
+                mean_of_all=so_far.at(place)[0],
             )
         )
     return tuple(estimates)
@@ -219,14 +212,14 @@ def _cell_estimates(cells: Cells) -> tuple[Estimate, ...]:
 def _arm_estimates(cells: Cells) -> tuple[Estimate, ...]:
     problem, settled = cells.problem, cells.settled
     found = _weighted_means(cells).within(problem.reward_range)
-    so_far = Means(*[plain_means(cells.counts, cells.sums)] * 3).weighted(problem.shares).mean
+    so_far = Means.so_far(cells.counts, cells.sums).weighted(problem.shares)
     return tuple(
         Estimate(
             {"arm": arm},
             int(cells.counts[k].sum()),
             *found.at(k),
             counted=None if settled is None else int(settled.counts[k].sum()),
-            mean_of_all=none_if_unknown(float(so_far[k])),
+            mean_of_all=so_far.at(k)[0],
         )
         for k, arm in enumerate(problem.arms)
     )

@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import promise
 from fairtrial.confidence.effects import DifferenceAt
-from fairtrial.confidence.means import (
-    Means,
-    Settled,
-    means_from,
-    means_of,
-    none_if_unknown,
-    plain_means,
-)
+from fairtrial.confidence.means import Means, Settled, means_from, means_of
 from fairtrial.core.progress_parts import MeasureLimit, MeasureValues
 from fairtrial.core.recommendation import Estimate, Guarantee
 from fairtrial.subpopulations.policies.cell_report import targets_of_arms
@@ -77,7 +70,7 @@ def cell_estimates(
     results that count, if there are any.
     """
     values = blocks.values
-    so_far = plain_means(*_so_far(blocks))
+    so_far = Means.so_far(*_so_far(blocks))
     found = _means(blocks, settled, problem, _level(delta))
     found = _within_ranges(_means_from_blocks(found, from_blocks, delta), problem)
     estimates = []
@@ -100,7 +93,7 @@ def cell_estimates(
                 lower_limit=floor,
                 upper_limit=ceiling,
                 counted=int(settled.counts[place]),
-                mean_of_all=none_if_unknown(float(so_far[place])),
+                mean_of_all=so_far.at(place)[0],
             )
         )
     return tuple(estimates)
@@ -124,14 +117,14 @@ def arm_estimates(
     counted = settled.counts[..., needed].min(axis=2).sum(axis=1)
     results = blocks.values[..., needed].min(axis=2).sum(axis=1)
     weights = problem.shares[:, np.newaxis] * np.asarray(problem.objective_weights)
-    so_far = Means(*[plain_means(*_so_far(blocks))] * 3).combined(weights).mean
+    so_far = Means.so_far(*_so_far(blocks)).combined(weights)
     return tuple(
         Estimate(
             {"arm": arm},
             int(results[k]),
             *found.at(k),
             counted=int(counted[k]),
-            mean_of_all=none_if_unknown(float(so_far[k])),
+            mean_of_all=so_far.at(k)[0],
         )
         for k, arm in enumerate(problem.arms)
     )
