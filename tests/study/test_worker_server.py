@@ -15,8 +15,10 @@ from multiprocessing.connection import Connection
 import pytest
 
 from fairtrial import errors
+from fairtrial.core import Pull
 from fairtrial.errors import FairtrialError, InvalidArgument, InvalidOutcome, NotSupported
-from fairtrial.study import worker_server
+from fairtrial.study import StopPull, worker_server
+from fairtrial.study.reporting import Report
 from fairtrial.study.worker_server import (
     Imposter,
     Line,
@@ -253,6 +255,14 @@ def nests(connection):
 def test_answers_that_are_not_the_drivers_are_none(behave):
     with a_port_taken_over(behave) as address:
         assert channel_to(address).ask(LOOK) is None
+
+
+def test_work_whose_driver_is_gone_is_to_stop():
+    with a_port_taken_over(announces_too_much) as address:
+        report = Report(Pull(0, 0, {"arm": "a"}), channel_to(address))
+        assert report.should_stop()
+        with raises(StopPull):
+            report(0.5)
 
 
 @pytest.mark.parametrize(

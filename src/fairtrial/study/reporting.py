@@ -82,20 +82,21 @@ class Report:
         """
         given = {"stage": stage, "elapsed": elapsed, "std": std}
         details = {name: _plain(part) for name, part in given.items() if part is not None}
-        if not self._ask("reading", value=_plain(value), details=details):
+        go_on = self._ask("reading", value=_plain(value), details=details)
+        if go_on is None:
+            raise StopPull("the driver of the study is gone")
+        if not go_on:
             raise StopPull(f"{self.pull!r} is no longer needed")
 
     def should_stop(self) -> bool:
-        """Return whether the pull is no longer needed."""
+        """Return whether the pull is no longer needed, or the driver is gone."""
         return not self._ask("look")
 
-    def _ask(self, kind: str, **content: Any) -> bool:
+    def _ask(self, kind: str, **content: Any) -> bool | None:
+        """Return the driver's answer: whether to continue; None if the driver is gone."""
         pull_id = getattr(self.pull, "id", None)
         message = {"kind": kind, "pull": pull_id, "attempt": self._attempt, **content}
-        go_on = self._channel.ask(message)
-        if go_on is None:
-            raise StopPull("the driver of the study is gone")
-        return go_on
+        return self._channel.ask(message)
 
     def begun(self) -> Report | None:
         """Return a report for a new attempt at the pull; None if it is no longer needed."""
