@@ -5,6 +5,7 @@ import json
 import pytest
 
 import fairtrial as ft
+from fairtrial.client.transport import Transport
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
 from tests.client.served import served
@@ -162,3 +163,17 @@ def test_open_pulls_of_a_service_have_their_participant_and_date(service, invoke
             assert remote.asked_for(there) == study.asked_for(here)
     monkeypatch.setenv("FAIRTRIAL_TOKEN", service.tokens["read"])
     assert "0.123456789" in invoke("study", "history", name).stdout
+
+
+def test_open_pulls_of_a_service_are_read_once(study, invoke, monkeypatch):
+    pulls = study.ask(3)
+    read, get = [], Transport.get
+
+    def noted(self, path, **options):
+        read.append(path)
+        return get(self, path, **options)
+
+    monkeypatch.setattr(Transport, "get", noted)
+    shown = invoke("study", "outstanding", study.name).stdout
+    assert all(pull.id in shown for pull in pulls)
+    assert [path for path in read if path.endswith("/pulls")] == [f"/v1/studies/{study.name}/pulls"]

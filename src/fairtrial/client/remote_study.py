@@ -233,14 +233,17 @@ class RemoteStudy(BaseStudy):
         return self._bound(self._open_documents())
 
     def asked_for(self, pulls: Sequence[StudyPull]) -> list[Asked]:
-        """Return when pulls were asked for, and for which participants."""
-        still_open = {document["id"]: document for document in self._open_documents()}
-        found = []
-        for pull in pulls:
-            document = still_open.get(pull.id) or self._transport.get(self._pull_path(pull))
-            at = datetime.fromisoformat(document["asked_at"])
-            found.append(Asked(pull.number, at, document.get("participant")))
-        return found
+        """Return when pulls were asked for, and for which participants.
+
+        Pulls that `outstanding` returned know this: nothing is read for them.
+        """
+        known = {pull.id: pull.asked for pull in pulls if pull.asked is not None}
+        if len(known) < len(pulls):
+            known |= {document["id"]: _asked(document) for document in self._open_documents()}
+        return [
+            known.get(pull.id) or _asked(self._transport.get(self._pull_path(pull)))
+            for pull in pulls
+        ]
 
     def _open_documents(self) -> Iterator[Mapping[str, Any]]:
         """Yield the documents of the open pulls, page by page."""
@@ -293,6 +296,7 @@ class RemoteStudy(BaseStudy):
             *(document.get("block"), document["worker"]),
         )
         pull.kits = tuple(document.get("kits") or ())
+        pull.asked = _asked(document) if document.get("asked_at") else None
         return pull
 
     def _unmasked(self, event: Event) -> Mapping[str, Any]:
@@ -514,6 +518,12 @@ class RemoteStudy(BaseStudy):
     def _action_of(self, pull_id: str) -> int:
         action = self._transport.get(self._pull_path(pull_id))["action"]
         return MASKED if action is None else int(action)
+
+
+def _asked(document: Mapping[str, Any]) -> Asked:
+    """Return when a pull was asked for and for whom, as the service's document says."""
+    at = datetime.fromisoformat(document["asked_at"])
+    return Asked(document["number"], at, document.get("participant"))
 
 
 def _lacking(found: Verification, digest: str) -> Verification:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fairtrial.core import Pull
 from fairtrial.errors import NotSupported
 from fairtrial.study.log import Event
+
+if TYPE_CHECKING:
+    from fairtrial.study.numbers import Asked
 
 __all__ = ["MASKED", "Issuer", "StudyPull"]
 
@@ -54,9 +57,11 @@ class StudyPull(Pull):
     ----------
     kits : tuple of str
         The kits that a masked study chose for it.
+    asked : Asked or None
+        When it was asked for and for whom, in a list from a service; otherwise None.
     """
 
-    __slots__ = ("block", "id", "kits", "study", "worker")
+    __slots__ = ("asked", "block", "id", "kits", "study", "worker")
 
     def __init__(
         self,
@@ -76,6 +81,7 @@ class StudyPull(Pull):
         self.block = block
         self.worker = worker
         self.kits: tuple[str, ...] = ()
+        self.asked: Asked | None = None
 
     def report(self, value: float | Mapping[str, float], **details: Any) -> Event:
         """Report a partial reading of this pull: see `Study.report`."""
