@@ -219,4 +219,5 @@ def test_lost_pulls_before_a_planned_end_are_made_again_as_in_a_live_study(delay
     assert ended.any()
     made = runs.pulls.sum(axis=1)
     assert (made[ended] > 60).all()
+    assert made.max() <= policy.horizon_for(60)
     assert (made <= 60 + runs.lost + runs.cancelled).all()

@@ -372,6 +372,72 @@ def test_normal_noise_is_refused_where_bets_cannot_use_it(
         BlockBetting(problem, max_pulls=200, noise="normal", **options)
 
 
+# ------------------------------------------------------------------- what is said of the end
+
+WITH_RANGE = Problem(["a", "b", "c"], ["x", "y"], floors=None, reward_range=(0, 1))
+
+
+def equal(policy: BlockBetting, until: int, losing: tuple[int, ...] = ()) -> BlockBetting:
+    """Return the policy with equal results up to this many pulls; those in `losing` fail."""
+    while not policy.stopped and policy.asked < until:
+        pull = policy.ask()
+        if pull.number in losing:
+            policy.fail(pull)
+        else:
+            policy.tell(pull, 0.5)
+    return policy
+
+
+def test_an_end_that_was_reached_as_planned_says_no_more() -> None:
+    policy = equal(BlockBetting(WITH_RANGE, max_pulls=120, planned_end=True), 200)
+    assert policy.asked == 120
+    assert policy.recommend().reason == "the planned end of 120 pulls is reached"
+
+
+def test_an_end_says_how_many_pulls_were_made_again() -> None:
+    options = {"max_pulls": 120, "planned_end": True, "losses": "ignorable"}
+    policy = equal(BlockBetting(WITH_RANGE, **options), 200, losing=(20, 30, 40))
+    assert policy.stopped
+    assert policy.asked == 123
+    said = "the planned end of 120 pulls is reached: 123 were asked for, 3 of them in place of lost"
+    assert policy.recommend().reason.startswith(said)
+
+
+@pytest.mark.parametrize("losses", ["ignorable", "informative"])
+def test_an_end_that_a_closed_arm_brings_nearer_says_how_many_pulls_were_not_made(
+    losses: str,
+) -> None:
+    options = {"max_pulls": 120, "planned_end": True, "losses": losses}
+    policy = equal(BlockBetting(WITH_RANGE, **options), 50, losing=(20,))
+    policy.close_arm("c")
+    equal(policy, 200)
+    assert policy.stopped
+    again = int(losses == "ignorable")
+    never = 120 + again - policy.asked
+    assert never > 1
+    assert policy.recommend().reason.startswith(
+        f"the planned end of 120 pulls is reached: {policy.asked} were asked for"
+        f"{', 1 of them in place of lost ones' * again}; {never} planned pulls of the closed arm c "
+        "are not made, and count as their worst"
+    )
+
+
+def test_an_end_says_how_many_pulls_nobody_came_for() -> None:
+    options = {"max_pulls": 400, "planned_end": True, "seed": 1}
+    policy = BlockBetting(WITH_RANGE, **options)
+    rng = np.random.default_rng(1)
+    while not policy.stopped:
+        group = "y" if policy.asked < 100 or policy.why_no_pull() else "x"
+        for pull in policy.ask(1, group=group) or policy.ask(1, group="x"):
+            policy.tell(pull, float(rng.random() < 0.5))
+    never = 400 - policy.asked
+    assert never > 1
+    assert policy.recommend().reason.startswith(
+        f"the planned end of 400 pulls is reached: {policy.asked} were asked for; {never} planned "
+        "pulls count as their worst because nobody has made them"
+    )
+
+
 # ------------------------------------------------------------------- the chance to decide
 
 

@@ -14,7 +14,6 @@ from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Environment, Policy, Problem, Truth
 from fairtrial.core.accrual import SteadyAccrual
 from fairtrial.core.family import Family, family_of
-from fairtrial.core.run import asks_until
 from fairtrial.core.wording import IGNORES_PREDICTIONS, plural
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import (
@@ -351,7 +350,7 @@ def simulate_configuration(
     elif horizon is None and bound is not None:
         horizon = _cap(bound, environment, policy)
     if horizon is not None:
-        horizon = asks_until(policy, horizon)
+        horizon = policy.horizon_for(horizon)
     number = replications or plan.replications or _REPLICATIONS
     runs = plural(number, "run")
     say(f"Simulating {runs} of {type(policy).__name__} ...", err=True)

@@ -236,7 +236,7 @@ class FixedConfidencePolicy(Policy):
         return None
 
     @property
-    def _told_before_decision(self) -> int | None:
+    def _decided_after(self) -> int | None:
         """Number of results when the policy decided; None before, or if it is not recorded."""
         return None
 
@@ -323,7 +323,7 @@ class FixedConfidencePolicy(Policy):
             intervals="approximate" if doubt else intervals,
             why_approximate=doubt,
             settled=self._settled,
-            decided_after=self._told_before_decision,
+            decided_after=self._decided_after,
             evidence_scale=self._evidence_scale,
             find_effects=self._effects(),
             limited=self._limited(),

@@ -92,6 +92,9 @@ class Policy(ShownInNotebooks, Resumable, ABC):
     max_pulls: int | None = None
     """The largest number of results, if there is a limit; no more pulls are then issued."""
 
+    planned_end: bool = False
+    """Whether the policy plans for the end that `max_pulls` states."""
+
     environments: ClassVar[type[Environment] | None] = None
     """The environments for which its runs are compiled.
 
@@ -278,6 +281,19 @@ class Policy(ShownInNotebooks, Resumable, ABC):
     def guarantee(self) -> Guarantee:
         """What the policy promises, and under which assumptions."""
         return Guarantee("none", proven=False, statement="no guarantee is claimed")
+
+    def horizon_for(self, max_pulls: int) -> int:
+        """Return the horizon of a simulated run that is to end after that many pulls.
+
+        By default it is the same number. A policy that makes lost pulls again, and counts each of
+        them once, issues more pulls until then.
+
+        Parameters
+        ----------
+        max_pulls : int
+            The pulls after which the run ends, as the policy counts them.
+        """
+        return max_pulls
 
     def compiled_run(
         self,

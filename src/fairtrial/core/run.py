@@ -151,18 +151,6 @@ def check_horizon(horizon: int | None, policy: Policy) -> float:
     return math.inf if any(limit is not None for limit in own) else LONGEST_RUN
 
 
-def asks_until(policy: Policy, most: int) -> int:
-    """Return the most pulls that a run may issue so that the policy sees its end after `most`.
-
-    A policy with a planned end that makes lost pulls again counts each of them once, as a live
-    study does. So it can issue more pulls than its end; twice as many are a limit against runs in
-    which nearly everything gets lost.
-    """
-    given = policy.get_params()
-    again = given.get("planned_end", False) and given.get("losses") == "ignorable"
-    return 2 * most if again else most
-
-
 class _Simulation:
     """Simulated time: the pulls in flight and their future events."""
 

@@ -133,7 +133,7 @@ def write_characteristics(
 def _design(found: OperatingCharacteristics) -> Markup:
     budgets = sorted({row.max_pulls for row in found})
     problem = found.policy.problem
-    is_planned = bool(found.policy.get_params().get("planned_end", False))
+    is_planned = found.policy.planned_end
     rows = [
         ("Rule", bdi(type(found.policy).__name__)),
         (

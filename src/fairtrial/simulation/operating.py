@@ -19,7 +19,6 @@ from fairtrial.core.accrual import SteadyAccrual, in_flight_at_most
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.family import FAMILIES, family_of
 from fairtrial.core.keywords import named_arguments
-from fairtrial.core.run import asks_until
 from fairtrial.core.scenario import Scenario
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import (
@@ -158,7 +157,7 @@ def operating_characteristics(
             runs = [
                 finished_runs.of(
                     *(_ending_after(most, policy), kept.simulated(scenario)),
-                    asks_until(policy, most),
+                    policy.horizon_for(most),
                     partial(run, progress=progress and name),
                 )
                 for most, name in _named(scenario, budgets)
@@ -212,8 +211,7 @@ def _named(scenario: Scenario, budgets: Sequence[int]) -> Iterator[tuple[int, st
 
 def _ending_after(most: int, policy: Policy) -> Policy:
     """Return the policy; one that aims its bets at its end aims them at this one."""
-    aims = policy.get_params().get("planned_end", False)
-    return policy.clone(max_pulls=most) if aims else policy
+    return policy.clone(max_pulls=most) if policy.planned_end else policy
 
 
 def _checked(policy: Policy, scenarios: Iterable[Scenario]) -> list[Scenario]:

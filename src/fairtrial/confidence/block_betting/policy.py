@@ -64,7 +64,7 @@ class BlockPolicy(FixedConfidencePolicy):
     state_fields: ClassVar[tuple[str, ...]] = (
         *(f"_blocks.{name}" for name in LiveBlocks.fields),
         "_outside.moments",
-        "_decided_after",
+        "_told_at_decision",
     )
 
     batch: int | None
@@ -76,8 +76,6 @@ class BlockPolicy(FixedConfidencePolicy):
 
     _evidence_scale = "log_e_value"
 
-    planned_end: bool = False
-
     _cuts: Cuts | None = None
     """The blocks of a finished experiment, if all pulls were assigned by others."""
 
@@ -87,7 +85,7 @@ class BlockPolicy(FixedConfidencePolicy):
     _end: int | None = None
     """The pulls after which the experiment ends, if its bets are aimed at that."""
 
-    _decided_after: int = -1
+    _told_at_decision: int = -1
     """Number of results when the policy decided; -1 while it has not."""
 
     @property
@@ -131,6 +129,14 @@ class BlockPolicy(FixedConfidencePolicy):
     def _has_issued_all(self) -> bool:
         # With a planned end, each family counts the pulls of its blocks, also those that failed.
         return self._end is None and super()._has_issued_all()
+
+    def horizon_for(self, max_pulls: int) -> int:
+        """Return the horizon of a run: with a planned end, lost pulls may be made again.
+
+        Twice the pulls until the end are a limit against runs in which nearly all get lost.
+        """
+        makes_again = self.planned_end and self.losses == "ignorable"
+        return 2 * max_pulls if makes_again else max_pulls
 
     def choose(self) -> Choice:
         """Return the next pull of an open block, planning a new one when there is none."""
@@ -178,9 +184,9 @@ class BlockPolicy(FixedConfidencePolicy):
             if not self._blocks.close_oldest(pulls):
                 break
         if not self._finished:
-            self._decided_after = -1
-        elif self._decided_after < 0:
-            self._decided_after = self.told
+            self._told_at_decision = -1
+        elif self._told_at_decision < 0:
+            self._told_at_decision = self.told
 
     # -------------------------------------------------------------------- report
 
@@ -355,8 +361,8 @@ class BlockPolicy(FixedConfidencePolicy):
         return partial(difference_of_arms, results, spread=spread, level=level)
 
     @property
-    def _told_before_decision(self) -> int | None:
-        return self._decided_after if self._decided_after >= 0 else None
+    def _decided_after(self) -> int | None:
+        return self._told_at_decision if self._told_at_decision >= 0 else None
 
     @property
     def _settled(self) -> int | None:
@@ -558,11 +564,24 @@ class BlockPolicy(FixedConfidencePolicy):
 
     @property
     def _ending(self) -> str:
-        if self._cuts is None:
-            not_made = self._never_made_of_closed().items()
-            said = [said_of_never_made(0, {arm: own})[0] for arm, own in not_made]
-            return "; ".join([super()._ending, *said])
-        return f"all {len(self._cuts.actions):,} units of the experiment are used"
+        if self._cuts is not None:
+            return f"all {len(self._cuts.actions):,} units of the experiment are used"
+        if self._end is not None:
+            return "; ".join([self._end_in_words(self._end), *self.remarks_on_arms()])
+        return "; ".join([super()._ending, *said_of_never_made(0, self._never_made_of_closed())])
+
+    def _end_in_words(self, end: int) -> str:
+        """Return that the planned end is reached, and how many pulls were asked for if not `end`.
+
+        Not all planned pulls are made if an arm was closed or nobody came for them, and lost ones
+        may be made again. The end counts each planned pull once.
+        """
+        reached = f"the planned end of {plural(end, 'pull')} is reached"
+        again = self.asked - (end - len(self._blocks.never_issued))
+        if not again and self.asked == end:
+            return reached
+        in_place = f", {again:,} of them in place of lost ones" if again else ""
+        return f"{reached}: {self.asked:,} were asked for{in_place}"
 
     def _left(self, evidence: float | None, threshold: float | None) -> float | None:
         if self._cuts is None or self._finished or not self._capped:
