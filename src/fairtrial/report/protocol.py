@@ -8,7 +8,13 @@ from datetime import date, timedelta
 from fairtrial.presentation.words import NOTHING, count, number, percent
 from fairtrial.report.html import Markup, bullets, element, label, section, table
 from fairtrial.report.statements import notes_table
-from fairtrial.simulation import Characteristics, Claim, OperatingCharacteristics, Proportion
+from fairtrial.simulation import (
+    Characteristics,
+    Claim,
+    Comparator,
+    OperatingCharacteristics,
+    Proportion,
+)
 
 __all__ = [
     "calendar",
@@ -196,65 +202,72 @@ def looks(found: OperatingCharacteristics, starts: date | None) -> Markup | None
 # -------------------------------------------------------------------------- comparison
 
 
+_USUAL_DESIGNS = (
+    "The clinical question is often only whether an arm is better than the control. These "
+    "designs answer it, and nothing else: they test no limits and treat groups by their "
+    "shares. Every arm gets equal numbers and is tested one-sidedly, by a normal test with "
+    "known variances, at the accepted error probability divided by the number of arms. The "
+    "group-sequential ones have five equally spaced looks and end at the first one at which "
+    "an arm exceeds its boundary; they name the arm with the largest test statistic. All are "
+    "sized for a power of 90 % for the right answer with the assumed means, in that arm's "
+    "comparison, and were simulated 10,000 times in each scenario, with results at once. The "
+    "policy answers more: which arm is the best of those that keep all limits."
+)
+
+_HEADS_OF_DESIGNS = (
+    "Scenario",
+    "Design",
+    "Most",
+    "Mean",
+    "Right answer named",
+    "Some better arm shown",
+    "Arm beyond a limit named",
+    "Any false claim",
+)
+
+
 def comparators(found: OperatingCharacteristics) -> Markup | None:
     """Return the section on the usual designs against the control; None if there are none."""
-    rows = [row for row in _last_rows(found) if row.comparators]
-    if not rows:
-        return None
     cells: list[tuple[object, ...]] = []
-    for row in rows:
-        some = [claim for claim in row.claims if claim.kind == "better" and claim.true]
-        most = max(some, key=lambda claim: claim.made.rate, default=None)
-        own = NOTHING if most is None else f"{most.arm}: {_share(most.made)}"
-        cells.append(
-            (
-                label(row.scenario.name),
-                "this policy",
-                count(row.max_pulls),
-                number(row.pulls.mean),
-                _share(row.right),
-                own,
-                _share(row.harmful),
-                _share(row.false_claims),
-            )
-        )
-        cells += [
-            (
-                label(row.scenario.name),
-                one.name,
-                count(one.most),
-                number(one.results),
-                _share(one.right),
-                _share(one.any_better),
-                _share(one.harmful),
-                _share(one.wrong),
-            )
-            for one in row.comparators
-        ]
-    heads = (
-        "Scenario",
-        "Design",
-        "Most",
-        "Mean",
-        "Right answer named",
-        "Some better arm shown",
-        "Arm beyond a limit named",
-        "Any false claim",
-    )
-    said = (
-        "The clinical question is often only whether an arm is better than the control. These "
-        "designs answer it, and nothing else: they test no limits and treat groups by their "
-        "shares. Every arm gets equal numbers and is tested one-sidedly, by a normal test with "
-        "known variances, at the accepted error probability divided by the number of arms. The "
-        "group-sequential ones have five equally spaced looks and end at the first one at which "
-        "an arm exceeds its boundary; they name the arm with the largest test statistic. All are "
-        "sized for a power of 90 % for the right answer with the assumed means, in that arm's "
-        "comparison, and were simulated 10,000 times in each scenario, with results at once. The "
-        "policy answers more: which arm is the best of those that keep all limits."
-    )
+    for row in _last_rows(found):
+        if row.comparators:
+            cells.append(_cells_of_policy(row))
+            cells += [_cells_of_design(row, design) for design in row.comparators]
+    if not cells:
+        return None
     title = "Numbers of results, and answers"
     return section(
-        "The usual designs", element("p", said), table(title, heads, cells, words={0, 1})
+        "The usual designs",
+        element("p", _USUAL_DESIGNS),
+        table(title, _HEADS_OF_DESIGNS, cells, words={0, 1}),
+    )
+
+
+def _cells_of_policy(row: Characteristics) -> tuple[object, ...]:
+    better = [claim for claim in row.claims if claim.kind == "better" and claim.true]
+    most = max(better, key=lambda claim: claim.made.rate, default=None)
+    return (
+        label(row.scenario.name),
+        "this policy",
+        count(row.max_pulls),
+        number(row.pulls.mean),
+        _share(row.right),
+        NOTHING if most is None else f"{most.arm}: {_share(most.made)}",
+        _share(row.harmful),
+        _share(row.false_claims),
+    )
+
+
+def _cells_of_design(row: Characteristics, design: Comparator) -> tuple[object, ...]:
+    return (
+        label(row.scenario.name),
+        design.name,
+        count(design.most),
+        number(design.results),
+        _share(design.right),
+        _share(design.any_better),
+        _share(design.harmful),
+        _share(design.wrong),
     )
 
 
