@@ -44,6 +44,10 @@ def run(*, quick: bool) -> None:
     for arms, groups, measures in ((5, 1, 2), (3, 2, 3), (4, 3, 2)):
         cost, pulls = _cost(arms, groups, measures, runs=3 if quick else 30)
         print(f"{arms:>12} x {groups} x {measures}: {cost:.1f} in runs of {pulls:,.0f} pulls")
+    print("\none measure by its own kernels, and by those of several: microseconds, mean pulls")
+    for arms, groups, floor in ((4, 1, None), (4, 3, 0.4), (10, 1, None)):
+        own, of_several = _costs_of_one(arms, groups, floor, runs=5 if quick else 100)
+        print(f"{arms:>12} x {groups}, floor {floor}: {own}; {of_several}", flush=True)
 
 
 def _compare(name: str, question: Measured, delta: float, runs: int) -> None:
@@ -94,3 +98,29 @@ def _cost(arms: int, groups: int, measures: int, *, runs: int) -> tuple[float, f
             spent += time.process_time() - start
             pulls += policy.told
     return 1e6 * spent / pulls, pulls / runs
+
+
+def _costs_of_one(arms: int, groups: int, floor: float | None, *, runs: int) -> tuple[str, str]:
+    """Return cost and length of runs with one measure, by its own kernels and by the others."""
+    means = np.linspace(0.45, 0.6, arms)[:, np.newaxis] + np.linspace(0.0, 0.05, groups)
+    plain = Problem(arms, groups, floors=floor, reward_range=(0, 1))
+    floors = {} if floor is None else {"floors": {"m0": floor}}
+    measured = Problem(arms, groups, measures={"m0": (0, 1)}, objective="m0", **floors)
+    environments = (
+        BernoulliEnvironment(plain, means),
+        BernoulliEnvironment(measured, means[:, :, np.newaxis]),
+    )
+    return tuple(_cost_and_length(environment, runs) for environment in environments)
+
+
+def _cost_and_length(environment: BernoulliEnvironment, runs: int) -> str:
+    policy = BlockBetting(environment.problem, delta=0.05)
+    spent = pulls = 0.0
+    for seed in range(2):
+        start = time.process_time()
+        found = simulate(policy, environment, runs, seed=seed, workers=1, progress=False)
+        if seed:
+            # The first runs compile, or load compiled code.
+            spent = time.process_time() - start
+            pulls = found.stopping_time.sum()
+    return f"{1e6 * spent / pulls:.2f}, {_said(found.stopping_time)}"
