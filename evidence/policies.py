@@ -48,9 +48,9 @@ def _oracle(family: Any, question: Question, environment: Any) -> Policy:
     return made
 
 
-def _learning(learner: str, policy: str = "FairLearn") -> Maker:
+def _learning(learner: str, policy: str = "FairLearn", **options: Any) -> Maker:
     return lambda family, question, environment: getattr(family, policy)(
-        environment.problem, learner=getattr(family, learner)()
+        environment.problem, learner=getattr(family, learner)(**options)
     )
 
 
@@ -85,7 +85,6 @@ _LEARNERS = (
     "KLUCB",
     "Random",
     "RoundRobin",
-    "SlidingWindowUCB",
     "Thompson",
     "UCB1",
 )
@@ -124,6 +123,7 @@ POLICIES: dict[str, dict[str, Maker]] = {
     },
     "allocation": {
         **{f"FairLearn, {name}": _learning(name) for name in _LEARNERS},
+        "FairLearn, SlidingWindowUCB": _learning("SlidingWindowUCB", width=1_000),
         "FairUCB": _plain("FairUCB"),
         "HorizonFairUCB": _at_the_end,
         "LearningWithFairness, eta 10": _plain("LearningWithFairness", eta=10.0),

@@ -172,13 +172,13 @@ _LINEAR = [
 
 
 def _race(
-    means: Any, top: int = 1, noise_std: float = 1.0, delay: float = 30.0
+    means: Any, top: int = 1, noise_std: float = 1.0, *, readings: bool = True
 ) -> Callable[[], Environment]:
+    early: dict[str, Any] = {"feedback": "unbiased", "reading_std": 0.5} if readings else {}
+
     def made() -> Environment:
-        problem = ft.delayed.Problem(
-            len(means), top=top, noise_std=noise_std, feedback="unbiased", reading_std=0.5
-        )
-        return ft.delayed.SimulatedEnvironment(problem, means, delay=delay)
+        problem = ft.delayed.Problem(len(means), top=top, noise_std=noise_std, **early)
+        return ft.delayed.SimulatedEnvironment(problem, means, delay=30.0)
 
     return made
 
@@ -196,6 +196,12 @@ def _classifiers() -> Environment:
     return task.environment("biased", 2.0 * task.early_errors)
 
 
+def _final_errors() -> Environment:
+    from papers.delayed.instances import curves
+
+    return curves("mfeat-fourier").environment()
+
+
 _DELAYED = [
     Question("delayed", "small", "3 arms, delay 30", _race([0.0, 0.5, 2.0]), 20_000, 60, 6),
     Question(
@@ -205,6 +211,43 @@ _DELAYED = [
     Question("delayed", "infeasible", "all arms equal", _race([0.0] * 4), _NEVER, 500, 6),
     Question("delayed", "adversarial", "bad results come first", _bad_news_first, 20_000, 500, 10),
     Question("delayed", "real", "20 classifiers, mfeat-fourier", _classifiers, 5_000, 500, 10),
+    Question(
+        "delayed",
+        "small",
+        "3 arms, no readings",
+        _race([0.0, 0.5, 2.0], readings=False),
+        20_000,
+        60,
+        6,
+    ),
+    Question(
+        "delayed",
+        "large",
+        "1 of 30 arms, no readings",
+        _race(np.linspace(3, 0, 30), readings=False),
+        50_000,
+        2_000,
+        20,
+    ),
+    Question(
+        "delayed",
+        "near-tied",
+        "3 arms, .1 apart, no readings",
+        _race([0.2, 0.1, 0.0], readings=False),
+        50_000,
+        2_000,
+        6,
+    ),
+    Question(
+        "delayed",
+        "infeasible",
+        "all arms equal, no readings",
+        _race([0.0] * 4, readings=False),
+        _NEVER,
+        500,
+        6,
+    ),
+    Question("delayed", "real", "20 classifiers, final errors only", _final_errors, 5_000, 500, 10),
 ]
 
 # -------------------------------------------------------------------------------------- causal

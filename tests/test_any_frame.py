@@ -225,6 +225,34 @@ def test_tables_are_returned_in_the_library_that_is_named():
     assert caught.value.name == "library"
 
 
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_tables_come_back_in_the_library_that_came_in(library):
+    items = FRAMES[library]({"question": list(range(60))})
+    scores = {"a": [0.1] * 60, "b": [0.9] * 60}
+    result = race(["a", "b"], items, scores, reward_range=(0, 1))
+    assert isinstance(result.table(), type(items))
+    problem = ft.subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, 1))
+    rows = FRAMES[library]({"arm": ["a", "b"] * 20, "outcome": [0, 1] * 20, "day": range(40)})
+    with ft.analyse(problem, rows, order="day") as study:
+        assert isinstance(study.history(), type(rows))
+        assert isinstance(study.history(library="polars"), pl.DataFrame)
+
+
+@pytest.mark.parametrize(
+    ("missing", "expected"),
+    [((), "pandas"), (("pandas",), "polars"), (("pandas", "polars"), "pyarrow")],
+)
+def test_without_a_frame_tables_come_in_the_first_installed_library(monkeypatch, missing, expected):
+    scores = {"a": [0.1] * 60, "b": [0.9] * 60}
+    result = race(["a", "b"], range(60), scores, reward_range=(0, 1))
+    for library in missing:
+        monkeypatch.setitem(sys.modules, library, None)
+    assert type(result.table()).__module__.partition(".")[0] == expected
+
+
 def test_a_library_that_is_missing_is_named(monkeypatch):
     scores = {"a": [0.1] * 60, "b": [0.9] * 60}
     result = race(["a", "b"], range(60), scores, reward_range=(0, 1))

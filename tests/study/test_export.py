@@ -130,12 +130,10 @@ def test_an_export_that_fails_leaves_the_old_file(study, tmp_path, monkeypatch):
 
 
 def test_missing_packages_are_named(study, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
+    for library in ("pandas", "polars", "pyarrow"):
+        monkeypatch.setitem(sys.modules, library, None)
     with raises(MissingExtra, extra="data"):
         study.history()
-    monkeypatch.undo()
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setitem(sys.modules, "polars", None)
     with raises(MissingExtra, extra="data"):
         study.export(tmp_path / "log.parquet")
     assert study.export(tmp_path / "log.csv").exists()

@@ -365,13 +365,13 @@ class RemoteStudy(BaseStudy):
             else:
                 return
 
-    def history(self, library: Library = "pandas") -> Any:
+    def history(self, library: Library | None = None) -> Any:
         """Return the log as a table, one row per event.
 
         Parameters
         ----------
-        library : {"pandas", "polars", "pyarrow"}
-            The library of the table.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            The library of the table; by default the first of these that is installed.
 
         Raises
         ------

@@ -9,7 +9,15 @@ from typing import Any, Literal, get_args
 
 from fairtrial.errors import InvalidArgument, MissingExtra
 
-__all__ = ["ArrowLibrary", "Library", "arrow_library", "plain_data", "rows_of"]
+__all__ = [
+    "ArrowLibrary",
+    "Library",
+    "arrow_library",
+    "installed_library",
+    "library_of",
+    "plain_data",
+    "rows_of",
+]
 
 Library = Literal["pandas", "polars", "pyarrow"]
 """A library whose data frames can be returned."""
@@ -79,6 +87,24 @@ def arrow_library(what: str) -> ArrowLibrary:
             found: ArrowLibrary = name
             return found
     raise MissingExtra(what, "data")
+
+
+def library_of(value: Any) -> Library | None:
+    """Return the library of a frame, if frames of that library can be returned; None otherwise.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> library_of(pa.table({"arm": ["a"]})), library_of({"arm": ["a"]})
+    ('pyarrow', None)
+    """
+    home = type(value).__module__.partition(".")[0]
+    return next((name for name in get_args(Library) if name == home), None)
+
+
+def installed_library() -> Library:
+    """Return the first library of frames that is installed; pandas if none is."""
+    return next((name for name in get_args(Library) if find_spec(name)), "pandas")
 
 
 def _read(value: Any) -> Any:

@@ -15,7 +15,7 @@ from fairtrial.core.cells import check_decimal, is_blank, number_or_text
 from fairtrial.core.columns import Columns
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.files import replacing
-from fairtrial.core.frames import Library, plain_data
+from fairtrial.core.frames import Library, installed_library, plain_data
 from fairtrial.core.printing import printable
 from fairtrial.core.problem import Problem
 from fairtrial.core.sheets import read_sheet
@@ -24,13 +24,13 @@ from fairtrial.errors import InvalidArgument, InvalidOutcome, MissingExtra
 
 __all__ = [
     "as_frame",
+    "chosen_library",
     "column_of",
     "columns_of_measures",
     "columns_of_predictions",
     "open_table",
     "outcomes_by_labels",
     "read_table",
-    "require_library",
     "require_written",
     "rewards_by_labels",
     "without_formula",
@@ -343,7 +343,10 @@ def _begins_like_a_formula(text: str) -> bool:
 
 
 def as_frame(
-    columns: Mapping[str, Any], what: str, library: Library = "pandas", index: str | None = None
+    columns: Mapping[str, Any],
+    what: str,
+    library: Library | None = None,
+    index: str | None = None,
 ) -> Any:
     """Return columns as a data frame of a library.
 
@@ -353,8 +356,8 @@ def as_frame(
         The columns, of equal length.
     what : str
         What needs the library: for the error.
-    library : {"pandas", "polars", "pyarrow"}
-        The library.
+    library : {"pandas", "polars", "pyarrow"}, optional
+        The library; by default the first of these that is installed.
     index : str, optional
         The column that is the index of a frame of pandas.
 
@@ -370,14 +373,14 @@ def as_frame(
     >>> as_frame({"arm": ["a", "b"], "pulls": [3, 5]}, "this example", "pyarrow").column_names
     ['arm', 'pulls']
     """
-    require_library(library, what)
+    backend = chosen_library(library, what)
     import narwhals as nw  # noqa: PLC0415 - optional
 
-    if library == "pandas":
-        frame: Any = nw.from_dict(dict(columns), backend=library).to_native()
+    if backend == "pandas":
+        frame: Any = nw.from_dict(dict(columns), backend=backend).to_native()
         return frame.set_index(index) if index else frame
     given = {name: _without_objects(own) for name, own in columns.items()}
-    return nw.from_dict(given, backend=library).to_native()
+    return nw.from_dict(given, backend=backend).to_native()
 
 
 def _without_objects(column: Any) -> Any:
@@ -385,8 +388,8 @@ def _without_objects(column: Any) -> Any:
     return column.tolist() if getattr(getattr(column, "dtype", None), "kind", "") == "O" else column
 
 
-def require_library(library: Library, what: str) -> None:
-    """Raise if a library of data frames is unknown, or not installed.
+def chosen_library(library: Library | None, what: str) -> Library:
+    """Return the library of data frames to use: the first installed one if none is given.
 
     Raises
     ------
@@ -395,9 +398,11 @@ def require_library(library: Library, what: str) -> None:
     MissingExtra
         If it is not installed.
     """
-    check_choice("library", library, get_args(Library))
-    if find_spec(library) is None:
-        raise MissingExtra(what, "polars" if library == "polars" else "data")
+    chosen = installed_library() if library is None else library
+    check_choice("library", chosen, get_args(Library))
+    if find_spec(chosen) is None:
+        raise MissingExtra(what, "polars" if chosen == "polars" else "data")
+    return chosen
 
 
 def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

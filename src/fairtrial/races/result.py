@@ -44,6 +44,8 @@ class RaceResult:
         What may have changed since the race began, because its content could not be compared.
     is_known : ndarray of bool, shape (items, candidates), optional
         The scores that an earlier race has paid.
+    library : {"pandas", "polars", "pyarrow"}, optional
+        The library of the items, if they are a data frame.
 
     Examples
     --------
@@ -61,7 +63,9 @@ class RaceResult:
         n_items: int,
         uncompared: Sequence[str] = (),
         is_known: NDArray[np.bool_] | None = None,
+        library: Library | None = None,
     ) -> None:
+        self._library = library
         self._is_known = is_known
         self.study = study
         self._uncompared = uncompared
@@ -217,7 +221,7 @@ class RaceResult:
         """
         return self._policy.explained_by_judge
 
-    def table(self, library: Library = "pandas") -> Any:
+    def table(self, library: Library | None = None) -> Any:
         """Return a row for each candidate, the best first, as a table.
 
         Columns: the state, number of evaluations, mean score, after how many items it left, and
@@ -225,8 +229,9 @@ class RaceResult:
 
         Parameters
         ----------
-        library : {"pandas", "polars", "pyarrow"}
-            The library of the table.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            The library of the table; by default that of the items if they are a data frame, or
+            else the first of these that is installed.
 
         Raises
         ------
@@ -235,7 +240,7 @@ class RaceResult:
         """
         rows = self.rows()
         columns = {name: [row[name] for row in rows] for name in rows[0]}
-        return as_frame(columns, "the table of a race", library)
+        return as_frame(columns, "the table of a race", library or self._library)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of `table`, with None for what is unknown."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fairtrial import client
 from fairtrial.client.address import is_service
+from fairtrial.core.frames import library_of
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.validation import (
     check_choice,
@@ -211,7 +212,10 @@ def race(
         except BaseException:
             study.close()
             raise
-    return RaceResult(study, budget.costs, len(rows), contents.uncompared, budget.is_known)
+    return RaceResult(
+        *(study, budget.costs, len(rows), contents.uncompared, budget.is_known),
+        library=library_of(items),
+    )
 
 
 def _problem(

@@ -305,13 +305,13 @@ class OperatingCharacteristics(Sequence[Characteristics]):
         """Return the standard error of a probability that these runs estimate."""
         return math.sqrt(probability * (1.0 - probability) / self.replications)
 
-    def to_frame(self, library: Library = "pandas") -> Any:
+    def to_frame(self, library: Library | None = None) -> Any:
         """Return a table with one row for each scenario and number of pulls.
 
         Parameters
         ----------
-        library : {"pandas", "polars", "pyarrow"}
-            The library of the table.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            The library of the table; by default the first of these that is installed.
 
         Raises
         ------

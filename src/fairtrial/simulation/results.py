@@ -268,13 +268,13 @@ class Simulation(ShownInNotebooks):
         truth = self.truth
         return () if truth is None else tuple(map(name_of_answer, truth.interchangeable))
 
-    def to_frame(self, library: Library = "pandas") -> Any:
+    def to_frame(self, library: Library | None = None) -> Any:
         """Return a table with one row per replication, its pulls in columns ``pulls a/x``.
 
         Parameters
         ----------
-        library : {"pandas", "polars", "pyarrow"}
-            The library of the table.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            The library of the table; by default the first of these that is installed.
 
         Raises
         ------

@@ -30,6 +30,7 @@ from fairtrial.core.compilation import compiled
 from fairtrial.core.counted import CountedUnits
 from fairtrial.core.counting import Count, counting
 from fairtrial.core.family import Family, family_of
+from fairtrial.core.frames import library_of
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.noted import ABOUT_SEGMENTS, SEGMENT
 from fairtrial.core.problem import Outcome
@@ -255,6 +256,7 @@ def analyse(
             name=name,
             on_progress=on_progress,
         )
+    found.study.session.library = library_of(table)
     for left_out in found.repeated.in_words():
         warnings.warn(f"unit {unit!r}: {left_out}", stacklevel=_CALLER)
     for remark in (*found.remarks, *found.check.in_words()):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from fairtrial.core import Problem
 from fairtrial.core.files import replacing
 from fairtrial.core.frames import Library, arrow_library
-from fairtrial.core.tables import require_library, without_formula, write_table
+from fairtrial.core.tables import chosen_library, without_formula, write_table
 from fairtrial.errors import InvalidArgument, StorageError
 from fairtrial.study.log import TELLS, Event, Record
 from fairtrial.study.store import Store, StudyRow
@@ -191,15 +191,16 @@ def records_of(store: Store, study: StudyRow) -> RecordSource:
     return lambda: store.records(study.id, until=study.head_seq)
 
 
-def history(records: RecordSource, problem: Problem, library: Library = "pandas") -> Any:
+def history(records: RecordSource, problem: Problem, library: Library | None = None) -> Any:
     """Return a study's log as a table, one row per event.
 
     Parameters
     ----------
     records, problem : RecordSource, Problem
         The log, and the study's problem.
-    library : {"pandas", "polars", "pyarrow"}
-        The library of the table. In a frame of pandas, the index is the number of the event.
+    library : {"pandas", "polars", "pyarrow"}, optional
+        The library of the table; by default the first of these that is installed. In a frame of
+        pandas, the index is the number of the event.
 
     Raises
     ------
@@ -208,10 +209,10 @@ def history(records: RecordSource, problem: Problem, library: Library = "pandas"
     MissingExtra
         If it is not installed.
     """
-    require_library(library, "a study's history as a table")
+    backend = chosen_library(library, "a study's history as a table")
     table = _Table(records, problem)
     columns = _columns(table)
-    return _frame_of_pandas(table, columns) if library == "pandas" else _frame(columns, library)
+    return _frame_of_pandas(table, columns) if backend == "pandas" else _frame(columns, backend)
 
 
 def _frame(columns: dict[str, list[Any]], library: Library) -> Any:

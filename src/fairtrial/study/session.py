@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from fairtrial.core import Policy, Problem
+from fairtrial.core.frames import Library
 from fairtrial.core.loading import NotLoaded, loaded_only, uninterrupted
 from fairtrial.core.logs import LogEvent
 from fairtrial.core.policy import State
@@ -154,6 +155,8 @@ class Session:
         What was noted when the study was created, by topic.
     has_blocks : bool
         Whether pulls with the same tag must be measured under the same circumstances.
+    library : {"pandas", "polars", "pyarrow"} or None
+        The library of the data frame that was analysed; None if there is none.
     committer : Committer or None
         Begins and commits the transactions of this session's writes; None if the session does so.
     """
@@ -188,6 +191,7 @@ class Session:
         self._witness = witness
         self._has_written = False
         self._is_closed = False
+        self.library: Library | None = None
         self.committer: Committer | None = None
         # The study as left so far by a transaction with several writes.
         self._joined: StudyRow | None = None

@@ -678,20 +678,22 @@ class Study(BaseStudy):
         found = [record for kind in kinds for record in self._store.all_of(study_id, kind)]
         return [Event.of(record) for record in sorted(found, key=attrgetter("seq"))]
 
-    def history(self, library: Library = "pandas") -> Any:
+    def history(self, library: Library | None = None) -> Any:
         """Return the log as a table, one row per event.
 
         Parameters
         ----------
-        library : {"pandas", "polars", "pyarrow"}
-            The library of the table.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            The library of the table; by default that of the data frame that was analysed, or else
+            the first of these that is installed.
 
         Raises
         ------
         MissingExtra
             If the library is not installed.
         """
-        return history(records_of(self._store, self._session.row()), self.problem, library)
+        chosen = library or self._session.library
+        return history(records_of(self._store, self._session.row()), self.problem, chosen)
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write the log to a file and return its path.
