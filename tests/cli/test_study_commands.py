@@ -58,6 +58,31 @@ def test_a_study_of_a_paired_race_is_opened_shown_and_verified(folder, document)
     assert (result.exit_code, found["verification"]["ok"]) == (ExitCode.OK, True)
 
 
+def test_the_event_that_decided_a_study_is_shown_everywhere(decided, invoke, document, tmp_path):
+    with Study.open(STORAGE, "small") as study:
+        (found,) = study.recommend().decisions
+    said = f"Decided on {found.at:%Y-%m-%d}, with event {found.event}."
+    assert said in invoke("study", "show", "trial.toml").stdout
+    shown, _ = document("study", "show", "trial.toml")
+    assert shown["progress"]["recommendation"]["decisions"] == [found.to_dict()]
+    (row,) = [
+        line
+        for line in invoke("study", "history", "trial.toml").stdout.splitlines()
+        if "decided the study" in line
+    ]
+    assert re.search(rf"\b{found.event}\b", row)
+    log = tmp_path / "log.csv"
+    assert said in invoke("study", "export", "trial.toml", log).stdout
+    exported, _ = document("study", "export", "trial.toml", log, "--force")
+    assert exported["decisions"] == [found.to_dict()]
+    page = tmp_path / "report.html"
+    invoke("study", "report", "trial.toml", "--out", page)
+    assert said in page.read_text()
+    blinded = tmp_path / "blinded.html"
+    invoke("study", "report", "trial.toml", "--out", blinded, "--blinded")
+    assert "with event" not in blinded.read_text()
+
+
 # ----------------------------------------------------------------- which study is meant
 
 

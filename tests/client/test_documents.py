@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import fields, replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -10,6 +11,7 @@ from fairtrial.client.documents import progress_of
 from fairtrial.core import (
     AnswerStatus,
     ArmStatus,
+    Decision,
     Effect,
     Estimate,
     GroupPredictions,
@@ -35,6 +37,10 @@ RECOMMENDATION = Recommendation(
     reason="there is enough evidence",
     evidence={"pulls": 3},
     candidates=("a", None),
+    decisions=(
+        Decision(60, datetime(2027, 2, 1, tzinfo=UTC), 75, datetime(2027, 3, 1, 12, tzinfo=UTC)),
+        Decision(80, datetime(2027, 4, 1, 1, 2, 3, 4, tzinfo=UTC)),
+    ),
 )
 ESTIMATE = Estimate(
     {"arm": "a", "prediction": "cold"},

@@ -109,6 +109,7 @@ def test_all_of_it_is_json() -> None:
             "reason": "all others are worse",
             "evidence": {"gaps": [0.5, 0.25], "n": 3},
             "candidates": ["a", None],
+            "decisions": [],
         },
         "asked": 5,
         "told": 3,

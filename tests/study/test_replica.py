@@ -154,9 +154,9 @@ def test_a_snapshot_that_the_policy_cannot_read_is_passed_over():
         state_fields = (*Serving.state_fields, "new")
 
     Serving2.__name__ = "Serving"
-    assert restore(snapshot, Serving(ToyProblem(), seed=1), "head")
-    assert not restore(snapshot, Serving2(ToyProblem(), seed=1), "head")
-    assert not restore(snapshot, Serving(ToyProblem(), seed=1), "another head")
+    assert restore(snapshot, Serving(ToyProblem(), seed=1), "head") == ()
+    assert restore(snapshot, Serving2(ToyProblem(), seed=1), "head") is None
+    assert restore(snapshot, Serving(ToyProblem(), seed=1), "another head") is None
 
 
 def test_a_snapshot_is_never_unpickled():
@@ -169,7 +169,7 @@ def test_a_snapshot_is_never_unpickled():
 
     policy = Pickled(ToyProblem(), seed=1)
     snapshot = take(policy, 0, "head")
-    assert not restore(snapshot, policy, "head")
+    assert restore(snapshot, policy, "head") is None
 
 
 def test_any_name_of_a_field_can_be_saved():
@@ -180,7 +180,7 @@ def test_any_name_of_a_field_can_be_saved():
     policy = Filing(ToyProblem(), seed=1)
     policy.file = 5
     fresh = Filing(ToyProblem(), seed=1)
-    assert restore(take(policy, 0, "head"), fresh, "head")
+    assert restore(take(policy, 0, "head"), fresh, "head") == ()
     assert (fresh.file, fresh.allow_pickle) == (5, 1)
 
 

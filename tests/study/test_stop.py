@@ -163,15 +163,15 @@ def test_the_log_moves_with_it(make_study, tmp_path):
 
 def test_a_log_that_goes_on_asking_is_no_log():
     replica = Replica(Serving(ToyProblem(), seed=1))
-    replica.replay([Step(1, "stop", None, None, None, None, None, '{"reason":"over"}')])
+    replica.replay([Step(1, "stop", None, None, None, None, None, '{"reason":"over"}', 0)])
     pull = Serving(ToyProblem(), seed=1).ask()
     with raises(CorruptLog):
-        replica.replay([Step(2, "ask", 0, pull.action, pull.tag, None, None, None)])
+        replica.replay([Step(2, "ask", 0, pull.action, pull.tag, None, None, None, 0)])
 
 
 def test_a_log_that_stops_twice_is_no_log():
     replica = Replica(Serving(ToyProblem(), seed=1))
-    stop = Step(1, "stop", None, None, None, None, None, '{"reason":"over"}')
+    stop = Step(1, "stop", None, None, None, None, None, '{"reason":"over"}', 0)
     replica.replay([stop])
     with raises(CorruptLog):
         replica.replay([stop._replace(seq=2)])

@@ -34,6 +34,7 @@ from fairtrial.presentation.limits import Standings
 from fairtrial.presentation.sources import arm_of
 from fairtrial.presentation.words import (
     chance_in_words,
+    decisions_in_words,
     forecast_of,
     out_of_sight,
     results_in_words,
@@ -212,6 +213,8 @@ def answer_text(progress: Progress, endless: bool = False) -> str:
         lines.append(wrapped("Confidence", among))
     if recommendation.reason and (progress.told or recommendation.status != "running"):
         lines.append(wrapped("Why", recommendation.reason))
+    if when := decisions_in_words(recommendation):
+        lines.append(wrapped("When", when))
     if recommendation.decided and (against := summary(progress, _NAMED_ANSWERS)):
         lines.append(wrapped("Evidence", against))
     if recommendation.decided or endless:

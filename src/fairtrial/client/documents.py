@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from fairtrial.core import (
     AnswerStatus,
     ArmStatus,
+    Decision,
     Effect,
     Estimate,
     GroupPredictions,
@@ -24,7 +25,7 @@ from fairtrial.core import (
     ValueLimit,
 )
 from fairtrial.study import Event, Lease, StudySummary, Verification
-from fairtrial.study.log import Record, canonical
+from fairtrial.study.log import Record, as_microseconds, canonical
 
 __all__ = [
     "event_of",
@@ -36,8 +37,6 @@ __all__ = [
     "verification_of",
 ]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _OF_AN_ESTIMATE = (
     *("pulls", "mean", "own_mean", "mean_of_all", "lower", "upper"),
     *("lower_limit", "upper_limit", "counted"),
@@ -114,17 +113,13 @@ def record_of(event: Event) -> Record:
         tag=event.tag,
         value=event.value,
         stage=event.stage,
-        lease_until=None if event.lease_until is None else _microseconds(event.lease_until),
-        at=_microseconds(event.at),
+        lease_until=None if event.lease_until is None else as_microseconds(event.lease_until),
+        at=as_microseconds(event.at),
         actor=event.actor,
         request_id=event.request_id,
         body=canonical(event.body) if event.body else None,
         hash=event.hash,
     )
-
-
-def _microseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND
 
 
 def summary_of(document: _Document) -> StudySummary:
@@ -165,6 +160,17 @@ def recommendation_of(document: _Document) -> Recommendation:
             for name, value in document["evidence"].items()
         },
         candidates=None if candidates is None else tuple(map(_label, candidates)),
+        decisions=tuple(map(_decision, document["decisions"])),
+    )
+
+
+def _decision(document: _Document) -> Decision:
+    withdrawn_at = document["withdrawn_at"]
+    return Decision(
+        event=document["event"],
+        at=_moment(document["at"]),
+        withdrawn_by=document["withdrawn_by"],
+        withdrawn_at=None if withdrawn_at is None else _moment(withdrawn_at),
     )
 
 

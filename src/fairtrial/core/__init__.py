@@ -21,13 +21,21 @@ if TYPE_CHECKING:
         ValueLimit,
     )
     from fairtrial.core.pull import UNSOLICITED, Pull
-    from fairtrial.core.recommendation import Effect, Estimate, Guarantee, Progress, Recommendation
+    from fairtrial.core.recommendation import (
+        Decision,
+        Effect,
+        Estimate,
+        Guarantee,
+        Progress,
+        Recommendation,
+    )
     from fairtrial.core.run import Run, run_policy
 
 __all__ = [
     "UNSOLICITED",
     "AnswerStatus",
     "ArmStatus",
+    "Decision",
     "Effect",
     "Environment",
     "Estimate",

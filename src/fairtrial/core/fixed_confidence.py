@@ -248,6 +248,11 @@ class FixedConfidencePolicy(Policy):
         return self._finished or self._capped
 
     @property
+    def decided(self) -> bool:
+        """Whether the rule has ended with an answer."""
+        return self._decided
+
+    @property
     def _confidence(self) -> float | None:
         """1 minus the promised bound on the probability of a wrong answer; None without one."""
         return 1.0 - self.delta if self._has_delta else None

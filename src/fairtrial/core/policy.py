@@ -138,6 +138,11 @@ class Policy(ShownInNotebooks, Resumable, ABC):
     def recommend(self) -> Recommendation:
         """Return the answer now."""
 
+    @property
+    def decided(self) -> bool:
+        """Whether the policy has stopped with an answer; a study asks this after every event."""
+        return self.stopped and self.recommend().status == "decided"
+
     def read(self, pull: Pull, value: Any, **details: Any) -> None:
         """Take a partial reading of a pull that is in flight or lost.
 

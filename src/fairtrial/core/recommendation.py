@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Literal
 
 from fairtrial.core.notebooks import ShownInNotebooks
@@ -20,7 +21,16 @@ from fairtrial.core.progress_parts import (
 )
 from fairtrial.core.wording import plural
 
-__all__ = ["PREDICTABLE", "Effect", "Estimate", "Guarantee", "Progress", "Recommendation", "Status"]
+__all__ = [
+    "PREDICTABLE",
+    "Decision",
+    "Effect",
+    "Estimate",
+    "Guarantee",
+    "Progress",
+    "Recommendation",
+    "Status",
+]
 
 Status = Literal["running", "decided", "undecided"]
 """`decided`: stopped with an answer (which may be "no arm"); `undecided`: stopped without."""
@@ -116,6 +126,48 @@ class Guarantee:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """When a study decided: the event of its log that brought the answer.
+
+    Parameters
+    ----------
+    event : int
+        The number of the event.
+    at : datetime
+        Its time.
+    withdrawn_by : int or None
+        The number of the event that took the answer back, such as a correction.
+    withdrawn_at : datetime or None
+        Its time.
+
+    Examples
+    --------
+    >>> from datetime import UTC
+    >>> Decision(12, datetime(2027, 3, 1, tzinfo=UTC)).stands
+    True
+    """
+
+    event: int
+    at: datetime
+    withdrawn_by: int | None = None
+    withdrawn_at: datetime | None = None
+
+    @property
+    def stands(self) -> bool:
+        """Whether the answer was not taken back."""
+        return self.withdrawn_by is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the decision as JSON's own types."""
+        return {
+            "event": self.event,
+            "at": self.at.isoformat(),
+            "withdrawn_by": self.withdrawn_by,
+            "withdrawn_at": None if self.withdrawn_at is None else self.withdrawn_at.isoformat(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Recommendation(ShownInNotebooks):
     """The answer of an experiment, or the state of knowledge while it runs.
 
@@ -145,6 +197,9 @@ class Recommendation(ShownInNotebooks):
         among the k best), and None for "no acceptable arm" if that is a possible answer. They are a
         confidence set that is valid at all times: the probability that the right answer is ever
         missing from it is at most 1 - `confidence`. None if the policy has no such set.
+    decisions : tuple of Decision
+        When a study decided, in order: all but the last were withdrawn by corrections, and the last
+        one, too, unless `decided`. A policy without a study has none, as it knows no events.
 
     Examples
     --------
@@ -163,6 +218,7 @@ class Recommendation(ShownInNotebooks):
     reason: str = ""
     evidence: Mapping[str, Any] = field(default_factory=dict)
     candidates: tuple[Any, ...] | None = None
+    decisions: tuple[Decision, ...] = ()
 
     @property
     def decided(self) -> bool:
@@ -180,6 +236,7 @@ class Recommendation(ShownInNotebooks):
             "reason": self.reason,
             "evidence": plain(self.evidence),
             "candidates": None if self.candidates is None else plain(list(self.candidates)),
+            "decisions": [one.to_dict() for one in self.decisions],
         }
 
 

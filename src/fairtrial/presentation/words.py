@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from fairtrial.core.recommendation import Progress, Recommendation
@@ -18,6 +19,7 @@ __all__ = [
     "clean",
     "count",
     "decimals",
+    "decisions_in_words",
     "ended",
     "fixed",
     "forecast_of",
@@ -242,6 +244,36 @@ def because(recommendation: Recommendation) -> str:
     'Why: two results are missing.'
     """
     return f"Why: {ended(recommendation.reason)}" if recommendation.reason else ""
+
+
+def decisions_in_words(recommendation: Recommendation) -> str:
+    """Return when a study decided, and which earlier decisions were taken back; empty if never.
+
+    Examples
+    --------
+    >>> from datetime import UTC, datetime
+    >>> from fairtrial.core import Decision
+    >>> first, second = datetime(2027, 2, 1, tzinfo=UTC), datetime(2027, 3, 4, tzinfo=UTC)
+    >>> taken_back = Decision(60, first, 75, second)
+    >>> decisions_in_words(Recommendation("a", "decided", decisions=(Decision(60, first),)))
+    'Decided on 2027-02-01, with event 60.'
+    >>> decisions_in_words(Recommendation(None, "running", decisions=(taken_back,)))
+    'The decision of 2027-02-01, with event 60, was taken back on 2027-03-04, with event 75.'
+    """
+    said = [
+        f"Decided on {_on_day(one.at, one.event)}."
+        for one in recommendation.decisions
+        if one.stands
+    ]
+    for one in recommendation.decisions:
+        if one.withdrawn_by is not None and one.withdrawn_at is not None:
+            back = _on_day(one.withdrawn_at, one.withdrawn_by)
+            said.append(f"The decision of {_on_day(one.at, one.event)}, was taken back on {back}.")
+    return " ".join(said)
+
+
+def _on_day(moment: datetime, event: int) -> str:
+    return f"{moment:%Y-%m-%d}, with event {count(event)}"
 
 
 def ended(text: str) -> str:

@@ -29,6 +29,7 @@ from fairtrial.presentation.words import (
     because,
     count,
     decimals,
+    decisions_in_words,
     fixed,
     headline,
     number,
@@ -92,6 +93,7 @@ def verdict_of(progress: Progress, *, endless: bool) -> Markup:
     said = (
         support(progress, endless),
         because(recommendation),
+        decisions_in_words(recommendation),
         candidates_sentence(progress),
         f"Received: {results_that_count(progress)}.",
     )

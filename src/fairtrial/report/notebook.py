@@ -13,7 +13,7 @@ from fairtrial.core.recommendation import Estimate, Progress, Recommendation
 from fairtrial.presentation.counted import intervals_note, name_of_mean
 from fairtrial.presentation.predictions import about_predictions
 from fairtrial.presentation.sources import StudyLike, is_endless
-from fairtrial.presentation.words import because, count, number
+from fairtrial.presentation.words import because, count, decisions_in_words, number
 from fairtrial.report.decision import verdict, verdict_of
 from fairtrial.report.html import Markup, bdi, element, folded, table
 from fairtrial.report.statements import guarantee_in_words, question_table
@@ -93,7 +93,7 @@ def _(shown: BaseStudy) -> Iterable[Markup]:
 
 @_parts_of.register
 def _(recommendation: Recommendation) -> Iterable[Markup]:
-    said = [because(recommendation)]
+    said = [because(recommendation), decisions_in_words(recommendation)]
     return [verdict(recommendation, said), *guarantee_in_words(recommendation.guarantee)]
 
 

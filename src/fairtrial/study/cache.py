@@ -103,11 +103,14 @@ class Cache:
         for snapshot in self._store.snapshots(self._study_id):
             policy = self._build()
             digest = self._hash_at(snapshot.seq, study)
-            if digest is not None and snapshots.restore(snapshot, policy, digest):
+            if digest is None:
+                continue
+            decisions = snapshots.restore(snapshot, policy, digest)
+            if decisions is not None:
                 self._saved = snapshot.seq
                 seq = snapshot.seq
                 by_hand = self._stop_reason(seq), self._closings(seq), self._kits(policy, seq)
-                return Replica(policy, seq, *by_hand)
+                return Replica(policy, seq, *by_hand, decisions)
         self._saved = 0
         return Replica(self._build())
 
@@ -161,7 +164,7 @@ class Cache:
                 f"{name}.state_fields forgets {', '.join(forgotten)}: a snapshot would lose "
                 f"what {name} has learned"
             )
-        snapshot = snapshots.take(replica.policy, replica.seq, self._hash)
+        snapshot = snapshots.take(replica.policy, replica.seq, self._hash, replica.decisions)
         # If this fails, the next attempt is a thousand events away, not in every write.
         self._saved = replica.seq
         self._store.save_snapshot(self._study_id, snapshot)

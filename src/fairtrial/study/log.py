@@ -21,6 +21,8 @@ __all__ = [
     "Record",
     "Result",
     "Step",
+    "as_microseconds",
+    "as_time",
     "canonical",
     "commitment",
     "origin",
@@ -105,6 +107,7 @@ class Record(NamedTuple):
             self.value,
             self.stage,
             self.body,
+            self.at,
         )
 
 
@@ -119,6 +122,7 @@ class Step(NamedTuple):
     value: float | None
     stage: int | None
     body: str | None
+    at: int
 
 
 class PullRow(NamedTuple):
@@ -420,3 +424,14 @@ class Event:
 def as_time(microseconds: int) -> datetime:
     """Return the time that many microseconds after 1970 (UTC)."""
     return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def as_microseconds(moment: datetime) -> int:
+    """Return a time in microseconds since 1970 (UTC), as it is stored.
+
+    Examples
+    --------
+    >>> as_microseconds(as_time(1_800_000_000_000_000))
+    1800000000000000
+    """
+    return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -91,6 +91,7 @@ class PullHistories:
         value: float | None,
         _stage: int | None,
         body: str | None,
+        _at: int,
     ) -> None:
         """Add the next event of the log."""
         if kind == "close":

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
-from fairtrial.core import Policy, Progress, Pull, Recommendation
+from fairtrial.core import Decision, Policy, Progress, Pull, Recommendation
 from fairtrial.core.contract import check_recommendation
 from fairtrial.core.wording import choices, listed
 from fairtrial.errors import CorruptLog, InvalidArgument, StorageError
 from fairtrial.study.kit_supply import Supply
-from fairtrial.study.log import Record, Step, outcome_of
+from fairtrial.study.log import Record, Step, as_time, outcome_of
 
 __all__ = ["Closing", "Replica"]
 
@@ -56,6 +56,8 @@ class Replica:
         What users have closed.
     kits : Supply, optional
         The kits of a masked study that were not handed out.
+    decisions : sequence of Decision
+        When the policy had decided until then.
     """
 
     def __init__(
@@ -65,12 +67,15 @@ class Replica:
         stop_reason: str | None = None,
         closings: Sequence[Closing] = (),
         kits: Supply | None = None,
+        decisions: Sequence[Decision] = (),
     ) -> None:
         self.policy = policy
         self.seq = seq
         self.stop_reason = stop_reason
         self.closings = tuple(closings)
         self.kits = kits
+        self.decisions = tuple(decisions)
+        self._answer = policy.recommend().arm if self._has_decision else None
         self.ahead = False
         self.last: tuple[str, str | None] | None = None
         """Kind and body of the last event, unless it came before a snapshot."""
@@ -106,7 +111,8 @@ class Replica:
             progress = replace(progress, closed=self._closed())
         answer = self._as_stopped(progress.recommendation)
         if self.stop_reason is None:
-            return replace(progress, recommendation=answer) if self.closings else progress
+            is_same = answer is progress.recommendation
+            return progress if is_same else replace(progress, recommendation=answer)
         return replace(
             progress,
             recommendation=answer,
@@ -123,6 +129,8 @@ class Replica:
         return closed
 
     def _as_stopped(self, answer: Recommendation) -> Recommendation:
+        if self.decisions:
+            answer = replace(answer, decisions=self.decisions)
         if self.closings:
             said = (closing.in_words for closing in self.closings)
             answer = replace(answer, reason="; ".join([answer.reason, *said]))
@@ -185,15 +193,17 @@ class Replica:
         self.ahead = True
         self._run((step,))
 
-    def tell(self, pull: Pull, outcome: Any) -> None:
+    def tell(self, pull: Pull, outcome: Any, record: Record) -> None:
         """Pass the policy the outcome of a pull that it has just issued."""
         self.ahead = True
         self.policy.tell(pull, outcome)
+        self._note_decision(record.seq, record.kind, record.at)
 
-    def fail(self, pull: Pull, reason: str) -> None:
+    def fail(self, pull: Pull, reason: str, record: Record) -> None:
         """Tell the policy that a pull that it has just issued will have no outcome."""
         self.ahead = True
         self.policy.fail(pull, reason)
+        self._note_decision(record.seq, record.kind, record.at)
 
     def settle(self, seq: int, last: Record | None) -> None:
         """Note that all events that the policy has seen are written now."""
@@ -229,7 +239,7 @@ class Replica:
     def _run(self, steps: Iterable[Step]) -> None:
         ask, tell, labels = self.policy.ask, self.policy.tell, self.policy.problem.labels
         kind, body = None, None
-        for seq, kind, number, action, tag, value, stage, body in steps:
+        for seq, kind, number, action, tag, value, stage, body, at in steps:
             if kind == "ask":
                 if self.stop_reason is not None:
                     raise _Difference("it asks for a pull after the study was stopped")
@@ -259,9 +269,36 @@ class Replica:
             elif number is not None and action is not None and tag is not None:
                 pull = Pull(number, action, labels(action), tag)
                 self._take(kind, pull, value, stage, json.loads(body) if body else {})
+            if kind != "ask":
+                self._note_decision(seq, kind, at)
             self.seq = seq
         if kind is not None:
             self.last = kind, body
+
+    @property
+    def _has_decision(self) -> bool:
+        """Whether there is a decision that stands."""
+        return bool(self.decisions) and self.decisions[-1].stands
+
+    def _note_decision(self, seq: int, kind: str, at: int) -> None:
+        """Note if an event has brought the answer, taken it back, or replaced it.
+
+        A request for a pull is no such event. Only a correction can replace an answer.
+        """
+        had = self._has_decision
+        has = self.policy.decided
+        if not (had or has) or (had and has and kind != "amend"):
+            return
+        answer = self.policy.recommend().arm if has else None
+        if had and has and answer == self._answer:
+            return
+        moment, decisions = as_time(at), self.decisions
+        if had:
+            withdrawn = replace(decisions[-1], withdrawn_by=seq, withdrawn_at=moment)
+            decisions = (*decisions[:-1], withdrawn)
+        if has:
+            decisions = (*decisions, Decision(seq, moment))
+        self.decisions, self._answer = decisions, answer
 
     def _wait(self, body: str | None) -> None:
         if self.stopped or self.policy.ask(1, **_context(body)):

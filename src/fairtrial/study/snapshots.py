@@ -1,4 +1,4 @@
-"""Snapshots: a policy's arrays as bytes, tied by a hash to the event they were taken after."""
+"""Snapshots: a replica's arrays as bytes, tied by a hash to the event they were taken after."""
 
 from __future__ import annotations
 
@@ -10,18 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from fairtrial.core import Policy
+from fairtrial.core import Decision, Policy
 from fairtrial.errors import FairtrialError
+from fairtrial.study.log import as_microseconds, as_time
 from fairtrial.study.store import Snapshot
 
 __all__ = ["restore", "take", "undeclared"]
 
 _DEPTH = 6
 _PREFIX = "state."
+_DECISIONS = "decisions"
+_NONE = -1
 
 
-def take(policy: Policy, seq: int, head_hash: str) -> Snapshot:
+def take(policy: Policy, seq: int, head_hash: str, decisions: Sequence[Decision] = ()) -> Snapshot:
     """Return a snapshot of the policy after the event with that number and hash.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy.
+    seq, head_hash : int, str
+        Number and hash of the event.
+    decisions : sequence of Decision
+        When it has decided.
 
     Raises
     ------
@@ -31,28 +43,46 @@ def take(policy: Policy, seq: int, head_hash: str) -> Snapshot:
     stream = io.BytesIO()
     # The prefix prevents a clash with np.savez's own argument "file".
     arrays: dict[str, Any] = {_PREFIX + name: array for name, array in policy.get_state().items()}
+    arrays[_DECISIONS] = np.array(list(map(_row, decisions)), dtype=np.int64).reshape(-1, 4)
     np.savez(stream, **arrays)
     state = stream.getvalue()
     name, version = type(policy).__name__, type(policy).version
     return Snapshot(seq, name, version, state, _seal(head_hash, name, version, state))
 
 
-def restore(snapshot: Snapshot, fresh: Policy, head_hash: str) -> bool:
-    """Set a fresh policy to the snapshot's state; return False if the snapshot is not trusted.
+def restore(snapshot: Snapshot, fresh: Policy, head_hash: str) -> tuple[Decision, ...] | None:
+    """Set a fresh policy to the snapshot's state; return when it has decided.
+
+    Return None if the snapshot is not trusted.
 
     It is trusted if it is unchanged, was made by the same version of the same policy, and was
     taken after the event with this hash.
     """
     name, version = type(fresh).__name__, type(fresh).version
     if snapshot.sha256 != _seal(head_hash, name, version, snapshot.state):
-        return False
+        return None
     try:
         with np.load(io.BytesIO(snapshot.state), allow_pickle=False) as arrays:
-            fresh.set_state({name.removeprefix(_PREFIX): arrays[name] for name in arrays})
+            decisions = tuple(map(_decision, arrays[_DECISIONS].tolist()))
+            own = [name for name in arrays if name.startswith(_PREFIX)]
+            fresh.set_state({name.removeprefix(_PREFIX): arrays[name] for name in own})
     except (FairtrialError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         # An older policy with the same version number may have saved it; the log is still valid.
-        return False
-    return True
+        return None
+    return decisions
+
+
+def _row(decision: Decision) -> tuple[int, int, int, int]:
+    by, at = decision.withdrawn_by, decision.withdrawn_at
+    withdrawn = (_NONE, _NONE) if by is None or at is None else (by, as_microseconds(at))
+    return decision.event, as_microseconds(decision.at), *withdrawn
+
+
+def _decision(row: Sequence[int]) -> Decision:
+    event, at, by, withdrawn_at = row
+    if by == _NONE:
+        return Decision(event, as_time(at))
+    return Decision(event, as_time(at), by, as_time(withdrawn_at))
 
 
 def _seal(head_hash: str, name: str, version: int, state: bytes) -> str:

@@ -488,11 +488,11 @@ class Writer:
             about = row[:4]
             if unit.outcome is None:
                 record = self._sealed("fail", about, body=to_json(reason=NO_OUTCOME))
-                self._replica.fail(pull, NO_OUTCOME)
+                self._replica.fail(pull, NO_OUTCOME, record)
             else:
                 result = self._completed(None, Result.of(unit.outcome))
                 record = self._sealed("tell", about, value=result.value, body=result.body)
-                self._replica.tell(pull, result.outcome)
+                self._replica.tell(pull, result.outcome, record)
                 if moments is not None:
                     moments.take(self._replica)
             self._keep(record, row)

@@ -24,7 +24,7 @@ from fairtrial.core.wording import plural
 from fairtrial.errors import AccessRefused
 from fairtrial.presentation.recruitment import BLINDED, recruitment
 from fairtrial.presentation.sources import minimizes, replay_note
-from fairtrial.presentation.words import outcome_in_words
+from fairtrial.presentation.words import decisions_in_words, outcome_in_words
 from fairtrial.report import write_report
 from fairtrial.study import Event, Study, StudySummary, Verification, accept_loss, list_studies
 
@@ -190,7 +190,8 @@ def history(study: str, last: int | None, storage: str | None, as_json: bool) ->
             emit_long({"study": opened.name}, "events", documents)
         else:
             names = list(opened.problem.action_labels[0])
-            rows = (_event_row(opened, event, names) for event in events)
+            moved = _notes_of_decisions(opened)
+            rows = (_event_row(opened, event, names, moved) for event in events)
             # A long log is printed in tables of a thousand events, so that no more is in memory.
             while page := list(islice(rows, _PAGE)):
                 print_rows(("event", "at", "kind", "pull", *names, "value", "who", "note"), page)
@@ -291,8 +292,11 @@ def export(
         written = (
             opened.export(path) if isinstance(opened, Study) else opened.export(path, secret=secret)
         )
-        name = opened.name
-    answer(as_json, {"study": name, "path": str(written)}, f"{name}: the log is in {written}")
+        name, found = opened.name, opened.recommend()
+    document = {"path": str(written), "decisions": [one.to_dict() for one in found.decisions]}
+    when = decisions_in_words(found)
+    said = f"{name}: the log is in {written}{'.' if when else ''}"
+    answer(as_json, {"study": name, **document}, " ".join(filter(None, [said, when])))
 
 
 @click.command("import", epilog=EPILOG)
@@ -445,7 +449,20 @@ def _event_document(opened: AnyStudy, event: Event) -> dict[str, Any]:
     }
 
 
-def _event_row(opened: AnyStudy, event: Event, names: list[str]) -> tuple[str, ...]:
+def _notes_of_decisions(opened: AnyStudy) -> dict[int, str]:
+    """Return what to note about the events that decided the study, or took that back."""
+    try:
+        decisions = opened.recommend().decisions
+    except AccessRefused:
+        return {}
+    back = {one.withdrawn_by: "took back the decision" for one in decisions if one.withdrawn_by}
+    # A correction can replace one answer by another.
+    return back | {one.event: "decided the study" for one in decisions}
+
+
+def _event_row(
+    opened: AnyStudy, event: Event, names: list[str], moved: Mapping[int, str]
+) -> tuple[str, ...]:
     labels = _labels(opened, event)
     return (
         str(event.seq),
@@ -455,7 +472,7 @@ def _event_row(opened: AnyStudy, event: Event, names: list[str]) -> tuple[str, .
         *(str(labels.get(name, "-")) for name in names),
         _values(event.outcome),
         event.actor or "-",
-        _note(event),
+        "; ".join(filter(None, [_note(event), moved.get(event.seq)])),
     )
 
 

@@ -50,7 +50,7 @@ class Checkpoints:
             return
         try:
             whole = not snapshots.undeclared(replica.policy)
-            snapshot = snapshots.take(replica.policy, replica.seq, head_hash)
+            snapshot = snapshots.take(replica.policy, replica.seq, head_hash, replica.decisions)
         except NotSupported:
             whole = False
         if not whole:
@@ -74,6 +74,8 @@ class Checkpoints:
             if one.told >= told:
                 continue
             policy = self._build()
-            if snapshots.restore(one.snapshot, policy, one.head_hash):
-                return Replica(policy, one.snapshot.seq, one.stop_reason, one.closings)
+            decisions = snapshots.restore(one.snapshot, policy, one.head_hash)
+            if decisions is not None:
+                by_hand = one.stop_reason, one.closings
+                return Replica(policy, one.snapshot.seq, *by_hand, decisions=decisions)
         return Replica(self._build())
