@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairtrial import causal
+from fairtrial import causal, subpopulations
 from fairtrial.cli import ExitCode
 from fairtrial.errors import StorageError
 from fairtrial.study import Study
@@ -465,7 +465,26 @@ def test_close_ends_an_arm_or_a_group_once(created, document, invoke):
     assert asked["pulls"][0]["labels"]["group"] == "y"
     assert "group x: harm" in " ".join(invoke("study", "history", created).stdout.split())
     closed, _ = document("study", "close", created, "--arm", "a", "--reason", "harm")
+    assert closed["notes"] == []
     assert closed["recommendation"]["confidence"] < 0.95
+
+
+def test_closing_the_control_says_what_differences_from_it_are_worth(folder, invoke, document):
+    problem = subpopulations.Problem(
+        ["a", "b", "c"], ["x"], reward_range=(0, 1), floors=None, control="b"
+    )
+    policy = subpopulations.BlockBetting(problem)
+    with Study.create(problem, policy, storage=STORAGE, name="control", seed=1) as study:
+        for pull in study.ask(30):
+            study.tell(pull, 0.5 + 0.1 * (pull.arm == "c"))
+    where = "--storage", STORAGE
+    closed, _ = document("study", "close", "control", "--arm", "b", "--reason", "harm", *where)
+    assert "intervals of differences from it use only" in closed["notes"][0]
+    again = invoke("study", "close", "control", "--arm", "b", "--reason", "harm", *where).stdout
+    assert "the control b is closed" in " ".join(again.split())
+    shown = " ".join(invoke("study", "show", "control", *where).stdout.split())
+    assert "Difference from b (closed)" in shown
+    assert "The control b is closed: intervals" in shown
 
 
 @pytest.mark.parametrize("parts", [[], ["--arm", "a", "--group", "x"], ["--arm", "nobody"]])

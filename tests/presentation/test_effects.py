@@ -42,6 +42,16 @@ def test_groups_follow_the_order_of_the_arms():
     assert found.title == "Difference from c"
 
 
+def test_differences_from_a_closed_control_say_what_they_rest_on():
+    effects = (Effect("a", "c", None, 0.1, 0.0, 0.2),)
+    open_ = replace(progress_of(effects), closed={"arm": ("a",)})
+    assert "control" not in differences(open_, minimize=False).note
+    closed = replace(progress_of(effects), closed={"arm": ("c",)})
+    found = differences(closed, minimize=False)
+    assert found.title == "Difference from c (closed)"
+    assert found.note.startswith("The control c is closed: intervals of differences from it use")
+
+
 def test_of_many_arms_the_furthest_behind_are_counted_and_not_shown():
     effects = tuple(Effect(str(k), "c", None, float(-k), -k - 1.0, -k + 1.0) for k in range(20))
     found = differences(progress_of(effects), minimize=False)

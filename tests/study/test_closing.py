@@ -255,3 +255,35 @@ def test_everything_can_be_shown_after_a_closing_at_any_time(problem, losses, be
         else:
             study.tell(pull, value if problem is PROBLEM else {"cured": value, "harmed": 0.1})
     assert study.verify().ok
+
+
+def test_a_closed_control_is_told_to_readers_of_the_full_view_only(store):
+    problem = Problem(ARMS, GROUPS, reward_range=(0, 1), floors=None, control="a")
+    study = made(store, problem)
+    carry_on(study, 60)
+    assert not any("control" in said for said in study.health()["warnings"])
+    study.close_arm("a", "two deaths")
+    (said,) = [said for said in study.health()["warnings"] if "control" in said]
+    assert said.startswith("the control a is closed: intervals of differences from it use only")
+    assert not any("control" in said for said in study.health(blinded=True)["warnings"])
+    assert "the control a" not in study.recommend().reason
+
+
+def test_intervals_of_differences_from_a_closed_control_get_no_narrower():
+    problem = Problem(ARMS, GROUPS, reward_range=(0, 1), floors=None, control="a")
+    study = Study.create(
+        problem, BlockBetting(problem, delta=1e-6), storage=MemoryStore(), name="long", seed=7
+    )
+
+    def carry_on(pulls):
+        for number in range(pulls):
+            pull = study.ask()
+            study.tell(pull, (number % 5) / 4)
+        return [(one.arm, one.lower, one.upper) for one in study.progress().effects]
+
+    before = carry_on(200)
+    assert carry_on(100) != before
+    study.close_arm("a", "two deaths")
+    closed = carry_on(100)  # until the blocks that were open are paid
+    assert carry_on(300) == closed
+    assert not study.stopped

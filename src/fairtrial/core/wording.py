@@ -130,6 +130,21 @@ def said_of_never_made(number: int, closed: Mapping[str, int] | None = None) -> 
     return tuple(found)
 
 
+def said_of_closed_control(control: str) -> str:
+    """Return what a reader must know about differences from a control that people have closed.
+
+    Examples
+    --------
+    >>> said_of_closed_control("placebo").partition(":")[0]
+    'the control placebo is closed'
+    """
+    return (
+        f"the control {control} is closed: intervals of differences from it use only the blocks in "
+        "which it was asked for, and get no narrower; estimates also count later results of the "
+        "other arms, which have no control at the same time"
+    )
+
+
 def said_of_rows(rows: str) -> str:
     """Return what a reader must know about runs that draw recorded rows.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairtrial.core.recommendation import Effect, Progress
+from fairtrial.core.wording import said_of_closed_control
+from fairtrial.presentation.closed import is_closed, marked
 from fairtrial.presentation.counted import intervals_note
 from fairtrial.presentation.limits import finite
-from fairtrial.presentation.words import count, percent
+from fairtrial.presentation.words import count, ended, percent
 
 __all__ = ["OVERALL", "Differences", "differences", "limited"]
 
@@ -24,7 +26,7 @@ class Differences:
     Parameters
     ----------
     reference : str
-        The arm that the others are compared with.
+        The arm that the others are compared with, marked if it is closed.
     overall : tuple of Effect
         Differences of overall means, the best first.
     by_group : tuple of Effect
@@ -66,8 +68,9 @@ def differences(progress: Progress, minimize: bool) -> Differences | None:
     arms = [effect.arm for effect in shown]
     by_group = [effect for effect in known if effect.group is not None and effect.arm in arms]
     by_group.sort(key=lambda effect: arms.index(effect.arm))
-    note = _note(progress, len(ranked) - len(shown))
-    return Differences(str(known[0].reference), tuple(shown), tuple(by_group), note)
+    reference = str(known[0].reference)
+    note = _note(progress, len(ranked) - len(shown), reference)
+    return Differences(marked(progress, reference), tuple(shown), tuple(by_group), note)
 
 
 def limited(progress: Progress) -> list[Effect]:
@@ -91,7 +94,7 @@ def _confidence(progress: Progress) -> float | None:
     return 1.0 - (1.0 - confidence) / (1 + len(progress.closed.get("arm", ())))
 
 
-def _note(progress: Progress, hidden: int) -> str:
+def _note(progress: Progress, hidden: int, reference: str) -> str:
     notes = [intervals_note(progress) or "The intervals are approximate."]
     confidence = _confidence(progress)
     if progress.intervals == "anytime" and confidence is not None:
@@ -102,6 +105,9 @@ def _note(progress: Progress, hidden: int) -> str:
             "The decision uses all results together, so it can be certain even if such an interval "
             "contains 0."
         )
+    if is_closed(progress, reference):
+        said = said_of_closed_control(reference)
+        notes.insert(0, ended(said[0].upper() + said[1:]))
     if hidden:
         notes.append(f"{count(hidden)} more arms are not shown: the furthest behind.")
     return " ".join(filter(None, notes))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairtrial.cli.config import load_configuration
-from fairtrial.cli.display import answer_text, print_rows
+from fairtrial.cli.display import answer_text, print_rows, wrapped
 from fairtrial.cli.durations import seconds
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.opening import create_study, open_study, refuse_to_replace, storage_option
@@ -19,7 +19,7 @@ from fairtrial.cli.output import answer, decimal_option, emit, json_option, say
 from fairtrial.cli.units import read_units
 from fairtrial.core.cells import number_of
 from fairtrial.core.tables import require_written
-from fairtrial.core.wording import choices, plural
+from fairtrial.core.wording import choices, plural, said_of_closed_control
 from fairtrial.errors import (
     AccessRefused,
     AlreadyTold,
@@ -497,11 +497,16 @@ def close(
         else:
             event = opened.close_group(str(group), reason, actor=actor)
         is_new = event.seq > events_before
+        control = getattr(opened.problem, "control", None)
+        notes = [said_of_closed_control(arm)] if arm is not None and arm == control else []
         if as_json:
-            emit({"study": opened.name, "changed": is_new, **_decision(opened)})
+            document = {"study": opened.name, "changed": is_new, "notes": notes}
+            emit({**document, **_decision(opened)})
             return
         what = f"arm {arm}" if group is None else f"group {group}"
         say(f"{opened.name}: {what} {'is closed' if is_new else 'was closed before'}")
+        for note in notes:
+            say(wrapped("Note", note))
         _say_decision(opened)
 
 

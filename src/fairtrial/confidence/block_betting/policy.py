@@ -281,6 +281,9 @@ class BlockPolicy(FixedConfidencePolicy):
 
     def remarks_on_arms(self) -> tuple[str, ...]:
         """Return how many planned pulls count as their worst because they were never asked for."""
+        return self._said_of_never_made()
+
+    def _said_of_never_made(self) -> tuple[str, ...]:
         of_closed = self._never_made_of_closed()
         return said_of_never_made(len(self._blocks.never_issued) - of_closed.total(), of_closed)
 
@@ -567,7 +570,7 @@ class BlockPolicy(FixedConfidencePolicy):
         if self._cuts is not None:
             return f"all {len(self._cuts.actions):,} units of the experiment are used"
         if self._end is not None:
-            return "; ".join([self._end_in_words(self._end), *self.remarks_on_arms()])
+            return "; ".join([self._end_in_words(self._end), *self._said_of_never_made()])
         return "; ".join([super()._ending, *said_of_never_made(0, self._never_made_of_closed())])
 
     def _end_in_words(self, end: int) -> str:

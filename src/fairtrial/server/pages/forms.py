@@ -249,8 +249,12 @@ def close_fields(study: Study) -> Fields:
         "arm": list(map(str, study.problem.answer_labels)),
         "group": list(study.problem.stated_shares.get("group", ())),
     }
+    control = getattr(study.problem, "control", None)
     options = [
-        (f"{name}-{label}", f"{name} {label}")
+        (
+            f"{name}-{label}",
+            f"{name} {label}{' (the control)' * ((name, label) == ('arm', control))}",
+        )
         for name, labels in parts.items()
         for label in labels[:_MOST_OFFERED]
         if (name, label) not in closed

@@ -39,7 +39,7 @@ from fairtrial.core.validation import (
     check_instance,
     check_optional_integer,
 )
-from fairtrial.core.wording import choices, listed
+from fairtrial.core.wording import choices, listed, said_of_closed_control
 from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.subpopulations._kernels import blocks
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
@@ -549,6 +549,11 @@ class BlockBetting(BlockPolicy):
         if arm == problem.control and problem.refers_to_control:
             accepted = "must not be the control, which limits refer to: stop the study instead"
             raise InvalidArgument("arm", accepted, arm)
+
+    def remarks_on_arms(self) -> tuple[str, ...]:
+        """Return what is said of planned pulls that nobody makes, and of a closed control."""
+        said, control = super().remarks_on_arms(), self.problem.control
+        return (*said, said_of_closed_control(control)) if control in self.closed_arms else said
 
     @property
     def _confidence(self) -> float:
