@@ -109,3 +109,10 @@ def test_a_running_study_says_how_many_answers_are_ruled_out():
     assert "ruled out" not in answer_text(running)
     own = replace(running, evidence_scale="statistic", evidence=1.25)
     assert "evidence 1.25 of 3" in " ".join(answer_text(own).split())
+
+
+def test_results_that_never_count_are_named_with_the_answer():
+    running = replace(progress_of_grid(), never_counted={"too late for their block": 3})
+    text = " ".join(answer_text(running).split())
+    assert "Not counted 3 results never count for the decision: 3 too late for their block" in text
+    assert "Not counted" not in answer_text(progress_of_grid())

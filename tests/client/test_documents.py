@@ -83,6 +83,7 @@ PROGRESS = Progress(
     chance_to_decide=0.6,
     live=("a",),
     decided_after=2,
+    never_counted={"not asked for by the study": 3},
 )
 
 NAMES = ("NaN", "Infinity", "-Infinity")

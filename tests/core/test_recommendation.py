@@ -153,6 +153,7 @@ def test_all_of_it_is_json() -> None:
         "why_approximate": "",
         "settled": None,
         "decided_after": None,
+        "never_counted": {},
         "answers": [
             {
                 "answer": None,

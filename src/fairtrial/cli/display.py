@@ -36,6 +36,7 @@ from fairtrial.presentation.words import (
     chance_in_words,
     decisions_in_words,
     forecast_of,
+    never_counted_in_words,
     out_of_sight,
     results_in_words,
 )
@@ -213,6 +214,8 @@ def answer_text(progress: Progress, endless: bool = False) -> str:
         lines.append(wrapped("Confidence", among))
     if recommendation.reason and (progress.told or recommendation.status != "running"):
         lines.append(wrapped("Why", recommendation.reason))
+    if never := never_counted_in_words(progress):
+        lines.append(wrapped("Not counted", never))
     if when := decisions_in_words(recommendation):
         lines.append(wrapped("When", when))
     if recommendation.decided and (against := summary(progress, _NAMED_ANSWERS)):

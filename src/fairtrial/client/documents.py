@@ -206,6 +206,7 @@ def progress_of(document: _Document) -> Progress:
         why_approximate=document["why_approximate"],
         settled=document["settled"],
         decided_after=document["decided_after"],
+        never_counted=document["never_counted"],
         evidence_scale=document["evidence_scale"],
         quantity=document["quantity"],
         find_effects=lambda: effects,

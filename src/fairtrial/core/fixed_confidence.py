@@ -240,6 +240,11 @@ class FixedConfidencePolicy(Policy):
         """Number of results when the policy decided; None before, or if it is not recorded."""
         return None
 
+    @property
+    def _never_counted(self) -> Mapping[str, int]:
+        """How many results the evidence will never count, by the reason."""
+        return {}
+
     # -------------------------------------------------------------------- report
 
     @property
@@ -329,6 +334,7 @@ class FixedConfidencePolicy(Policy):
             why_approximate=doubt,
             settled=self._settled,
             decided_after=self._decided_after,
+            never_counted=self._never_counted,
             evidence_scale=self._evidence_scale,
             find_effects=self._effects(),
             limited=self._limited(),

@@ -387,6 +387,9 @@ class Progress:
     decided_after : int or None
         Number of results when the policy decided, if it has and the rule records it. Later results
         (the overrun) do not change the answer; `Estimate.mean_of_all` includes them.
+    never_counted : mapping of str to int
+        How many results the evidence will never count, by the reason in words: "not asked for by
+        the study". Empty if there are none, or the rule does not record them.
     answers : tuple of AnswerStatus
         The possible answers, if the rule tests them one by one.
     measure_limits : tuple of MeasureLimit
@@ -452,6 +455,7 @@ class Progress:
     chance_to_decide: float | None = None
     remaining_at_most: int | None = None
     closed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    never_counted: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -485,6 +489,7 @@ class Progress:
             "why_approximate": self.why_approximate,
             "settled": self.settled,
             "decided_after": self.decided_after,
+            "never_counted": dict(self.never_counted),
             "quantity": self.quantity,
             "answers": [one.to_dict() for one in self.answers],
             "measure_limits": [one.to_dict() for one in self.measure_limits],

@@ -130,6 +130,10 @@ def said_of_never_made(number: int, closed: Mapping[str, int] | None = None) -> 
     return tuple(found)
 
 
+NOT_ASKED_FOR = "not asked for by the study"
+"""Why unsolicited results never count for a decision."""
+
+
 def said_of_closed_control(control: str) -> str:
     """Return what a reader must know about differences from a control that people have closed.
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from fairtrial.core.recommendation import Progress, Recommendation
-from fairtrial.core.wording import plural
+from fairtrial.core.wording import NOT_ASKED_FOR, plural
 from fairtrial.presentation.limits import finite
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "label_of",
     "listed",
     "more_expected",
+    "never_counted_in_words",
     "number",
     "out_of_sight",
     "outcome_in_words",
@@ -380,6 +381,9 @@ def results_in_words(progress: Progress) -> str:
     '200 results, of 90 pulls and of units without a pull'
     >>> results_in_words(Progress(Recommendation("a", "decided"), 90, 85, 3, decided_after=60))
     '85 results so far, 25 of them after the decision, 3 open, 2 will have none'
+    >>> never = {"not asked for by the study": 4}
+    >>> results_in_words(Progress(Recommendation("a", "decided"), 90, 85, 3, never_counted=never))
+    '85 results so far, 3 open, 6 will have none'
     """
     said = plural(progress.told, "result") if progress.told else "no result"
     if progress.recommendation.status == "running" or progress.outstanding:
@@ -390,7 +394,8 @@ def results_in_words(progress: Progress) -> str:
         said += f", {count(progress.told - progress.decided_after)} of them after the decision"
     if progress.outstanding:
         said += f", {count(progress.outstanding)} open"
-    ended_without = progress.asked - progress.told - progress.outstanding
+    requested = progress.told - progress.never_counted.get(NOT_ASKED_FOR, 0)
+    ended_without = progress.asked - requested - progress.outstanding
     return said + (f", {count(ended_without)} will have none" if ended_without > 0 else "")
 
 
@@ -404,10 +409,31 @@ def results_that_count(progress: Progress) -> str:
     '87 results so far, 3 open; 52 results count for the decision'
     """
     said, settled = results_in_words(progress), progress.settled
-    if settled is None or settled >= progress.told:
-        return said
-    verb = "counts" if settled == 1 else "count"
-    return f"{said}; {plural(settled, 'result')} {verb} for the decision"
+    never = never_counted_in_words(progress)
+    if settled is not None and settled < progress.told:
+        verb = "counts" if settled == 1 else "count"
+        said += f"; {plural(settled, 'result')} {verb} for the decision"
+    return f"{said}; {never}" if never else said
+
+
+def never_counted_in_words(progress: Progress) -> str:
+    """Return how many results will never count for the decision, and why; empty if none.
+
+    Examples
+    --------
+    >>> from fairtrial.core import Recommendation
+    >>> never = {"not asked for by the study": 3, "too late": 1}
+    >>> found = Progress(Recommendation(None, "running"), 9, 9, 0, never_counted=never)
+    >>> never_counted_in_words(found)
+    '4 results never count for the decision: 3 not asked for by the study, 1 too late'
+    """
+    never = progress.never_counted
+    if not never:
+        return ""
+    number = sum(never.values())
+    verb = "counts" if number == 1 else "count"
+    why = ", ".join(f"{count(some)} {reason}" for reason, some in never.items())
+    return f"{plural(number, 'result')} never {verb} for the decision: {why}"
 
 
 def joined(names: Sequence[str], conjunction: str) -> str:

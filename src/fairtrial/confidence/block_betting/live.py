@@ -19,7 +19,7 @@ from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.confidence.means import Settled
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.wording import plural, said_of_open_pulls
+from fairtrial.core.wording import NOT_ASKED_FOR, plural, said_of_open_pulls
 from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -38,6 +38,16 @@ _MANY_OUTSIDE, _LONG_OUTSIDE = 50, 0.25
 """So many pulls outside of blocks, and this share of all pulls: nobody comes for those planned."""
 
 Randomize = bool | Literal["bernoulli"]
+
+NEVER_COUNTED = (
+    NOT_ASKED_FOR,
+    "of pulls that no block had planned",
+    "too late for their block",
+    "without a value that bets use, whose pulls are made again",
+)
+"""Why a result that was told is in no bet, and never will be."""
+
+_UNSOLICITED, _UNPLANNED, _TOO_LATE, LACKING = range(len(NEVER_COUNTED))
 
 _ORDERS: dict[Randomize, int] = {False: 0, True: 1, "bernoulli": 2}
 """`FIXED`, `DRAWN` and `TOSSED` of the compiled blocks."""
@@ -120,12 +130,14 @@ class LiveBlocks:
         failed and is to be made again. It counts as its worst.
     paid : PaidBlocks
         The blocks whose bets are paid.
+    never_counted : array of int
+        How many results are in no bet and never will be, for each reason in `NEVER_COUNTED`.
     """
 
     fields: ClassVar[tuple[str, ...]] = (
         *("floats", "integers", "late", "lost", "amended", "corrected"),
         *("called_back", "reopened", "paid_floats", "paid_integers"),
-        *("overdue", "outside", "never_issued"),
+        *("overdue", "outside", "never_issued", "never_counted"),
     )
     """The attributes that are saved."""
 
@@ -167,6 +179,7 @@ class LiveBlocks:
         self.outside = 0
         self.never_issued: list[list[int]] = []
         self.paid = PaidBlocks()
+        self.never_counted = np.zeros(len(NEVER_COUNTED), dtype=np.int64)
         self.kernels.start(self.arrays)
         self.state.blocks.order[0] = _ORDERS[randomize]
         self.state.blocks.propensity[0] = math.nan
@@ -359,6 +372,13 @@ class LiveBlocks:
         return 0 if self.finished else int(self.state.blocks.results[later].sum())
 
     @property
+    def results_in_open_blocks(self) -> int:
+        """Number of results of the blocks whose bets are not paid."""
+        first, number = self._first.item(), self._number.item()
+        slots = [self._slot_of(serial) for serial in range(first, first + number)]
+        return int(self.state.blocks.results[slots].sum())
+
+    @property
     def unissued_of_oldest(self) -> int:
         """Number of pulls of the oldest open block that are not asked for yet."""
         return int(self.state.blocks.unissued[self._slot_of(self._first.item())])
@@ -436,10 +456,18 @@ class LiveBlocks:
             self._learn_overdue(pull, value)
             return
         tag = _OUTSIDE if pull.number == UNSOLICITED else pull.tag
+        if pull.number == UNSOLICITED:
+            self.never_counted[_UNSOLICITED] += 1
+        elif self._is_unplanned(pull):
+            self.never_counted[_UNPLANNED] += 1
         before = self._first.item()
         self.kernels.tell(self.arrays, pull.action, tag, value, pull.number)
         if self._first.item() != before:
             self.keep_paid(before)
+
+    def _is_unplanned(self, pull: Pull) -> bool:
+        """Return whether a pull was issued that no block had planned."""
+        return pull.tag == _OUTSIDE
 
     def _learn_late(self, pull: Pull, value: Any) -> None:
         is_too_late = pull.number in self.late
@@ -449,7 +477,10 @@ class LiveBlocks:
         counts = self.kernels.tell_late(self.arrays, *told)
         self.keep_paid(before)
         if is_too_late:
+            self.never_counted[_TOO_LATE] += 1
             return
+        if self._is_unplanned(pull):
+            self.never_counted[_UNPLANNED] += 1
         # Outside of blocks only the data can count a result, and they do. Without a bet, a lost
         # pull stays the worst value if there is one.
         counts = counts or tag == _OUTSIDE
@@ -461,6 +492,7 @@ class LiveBlocks:
             self.lost -= 1
         else:
             self.late.append(pull.number)
+            self.never_counted[_TOO_LATE] += 1
 
     @property
     def _leaves_out_losses(self) -> bool:
@@ -711,6 +743,7 @@ class LiveBlocks:
         if not counts:
             self.lost += 1
             self.late.append(pull.number)
+            self.never_counted[_TOO_LATE] += 1
         return counts
 
     def _replace_worst(self, pull: Pull, value: Any) -> bool:

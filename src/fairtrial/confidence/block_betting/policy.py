@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.block_betting.book import all_wealth, evidence_for
 from fairtrial.confidence.block_betting.cuts import ASSIGNED, Cuts, OutsideResults
-from fairtrial.confidence.block_betting.live import LiveBlocks, Randomize
+from fairtrial.confidence.block_betting.live import NEVER_COUNTED, LiveBlocks, Randomize
 from fairtrial.confidence.block_betting.planned_end import chance_by_end
 from fairtrial.confidence.effects import (
     BlockResults,
@@ -37,6 +37,8 @@ from fairtrial.errors import InvalidArgument, NotSupported
 __all__ = ["BlockPolicy", "answers_with_wealth"]
 
 Floats = NDArray[np.float64]
+
+_LEFT_OVER = "of blocks that were not complete when the study ended"
 
 
 class BlockPolicy(FixedConfidencePolicy):
@@ -370,6 +372,16 @@ class BlockPolicy(FixedConfidencePolicy):
     @property
     def _settled(self) -> int | None:
         return int(self._blocks.state.blocks.came.sum())
+
+    @property
+    def _never_counted(self) -> Mapping[str, int]:
+        if self._cuts is not None:
+            return {}
+        numbers = self._blocks.never_counted.tolist()
+        found = dict(zip(NEVER_COUNTED, numbers, strict=True))
+        if self.stopped:
+            found[_LEFT_OVER] = self._blocks.results_in_open_blocks
+        return {why: number for why, number in found.items() if number}
 
     @property
     def _is_reopened(self) -> bool:

@@ -46,6 +46,9 @@ class LinearBlocks(LiveBlocks):
             self.state.opening_counts[pull.action] += 1.0
             self.state.opening_sums[pull.action] += value - self.centre
 
+    def _is_unplanned(self, pull: Pull) -> bool:
+        return super()._is_unplanned(pull) and not _is_of_opening(pull)
+
     def amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct a reward and all bets on it."""
         super().amend(pull, old, new)

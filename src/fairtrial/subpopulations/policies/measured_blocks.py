@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks, Randomize
 from fairtrial.confidence.block_betting.book import book_dimensions
-from fairtrial.confidence.block_betting.live import serial_of_tag
+from fairtrial.confidence.block_betting.live import LACKING, serial_of_tag
 from fairtrial.confidence.effects import BlockResults, Spread
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.confidence.means import Settled
@@ -314,9 +314,18 @@ class MeasuredBlocks(CellBlocks):
         told = self._inward(self._reported(pull.number)), self._inward(value)
         self._count_never_known(pull, value, self._reported(pull.number), has_ended=was_lost)
         is_paid = not was_lost and self.is_paid(pull) and pull.number not in self._overdue
+        before = self._losses_of(pull)
         super().learn(pull, told, was_lost=was_lost)
+        if not was_lost and self._makes_again and self._losses_of(pull) > before:
+            self.never_counted[LACKING] += 1
         if is_paid:
             self._complete_paid(pull, *told, is_final=True)
+
+    def _losses_of(self, pull: Pull) -> float:
+        """Return the lost pulls of the open block of a pull; 0 if it is not open."""
+        serial = serial_of_tag(pull.tag)
+        is_open = 0 <= serial - self._first.item() < self._number.item()
+        return float(self.state.blocks.losses[self._slot_of(serial)].sum()) if is_open else 0.0
 
     def read(self, pull: Pull, values: Floats, *, was_lost: bool) -> None:
         """Record new values of a pull that come before the others."""
