@@ -62,7 +62,7 @@ def test_a_file_replays_rows_with_their_predictions(folder, document):
     sections = {"study": {**study, "name": "whole"}, "problem": PROBLEM, "source": source}
     document("run", write(folder, sections), "--pulls", 40)
     with Study.open("sqlite:///t.db", "t") as kept, Study.open("sqlite:///t.db", "whole") as whole:
-        assert kept.progress().to_dict() == whole.progress().to_dict()
+        assert kept.policy.progress().to_dict() == whole.policy.progress().to_dict()
         assert kept.verify().ok
 
 

@@ -99,6 +99,7 @@ def test_every_field_of_a_progress_comes_through():
     read = progress_of(json.loads(json.dumps(PROGRESS.to_dict())))
     assert read == PROGRESS
     assert read.effects == PROGRESS.effects
+    assert read.recommendation.decisions == RECOMMENDATION.decisions
 
 
 def over_http(progress):

@@ -500,7 +500,7 @@ def test_words_for_a_missing_field_are_read_as_blank_ones_are(field: str) -> Non
         frame = offers().astype({field: object})
         frame.loc[::20, field] = word
         with analyse(OFFERS, frame, order="day") as study:
-            found.append((study.progress().to_dict(), study.health()["lost"]))
+            found.append((study.policy.progress().to_dict(), study.health()["lost"]))
     assert found[0][1] > 0
     assert found[0] == found[1] == found[2]
 

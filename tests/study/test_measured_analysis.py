@@ -53,7 +53,7 @@ def test_the_same_rows_in_another_order_of_the_table_are_the_same_experiment():
         ft.analyse(DOSES, table, order="day") as one,
         ft.analyse(DOSES, mixed, order="day") as other,
     ):
-        assert one.progress().to_dict() == other.progress().to_dict()
+        assert one.policy.progress().to_dict() == other.policy.progress().to_dict()
 
 
 def test_a_harm_that_hides_counts_as_one():

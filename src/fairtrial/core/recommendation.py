@@ -199,7 +199,8 @@ class Recommendation(ShownInNotebooks):
         missing from it is at most 1 - `confidence`. None if the policy has no such set.
     decisions : tuple of Decision
         When a study decided, in order: all but the last were withdrawn by corrections, and the last
-        one, too, unless `decided`. A policy without a study has none, as it knows no events.
+        one, too, unless `decided`. A policy without a study has none, as it knows no events. Equal
+        answers may have been given at different times.
 
     Examples
     --------
@@ -218,7 +219,7 @@ class Recommendation(ShownInNotebooks):
     reason: str = ""
     evidence: Mapping[str, Any] = field(default_factory=dict)
     candidates: tuple[Any, ...] | None = None
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[Decision, ...] = field(default=(), compare=False)
 
     @property
     def decided(self) -> bool:
