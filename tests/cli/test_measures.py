@@ -113,6 +113,23 @@ def test_results_are_told_by_hand_measure_by_measure(folder) -> None:
     assert "harmed" in shown.output
 
 
+def test_a_measure_that_was_told_early_is_taken_back_by_hand(folder) -> None:
+    _file(folder, FILE)
+    run, where = CliRunner().invoke, ("--storage", "sqlite:///dose.db")
+    assert run(app, ["study", "create", "trial.toml"]).exit_code == 0
+    asked = run(app, ["study", "ask", "dose", *where, "--json"])
+    pull = json.loads(asked.stdout)["pulls"][0]["pull_id"]
+    assert run(app, ["study", "tell", "dose", pull, *where, "harmed=1"]).exit_code == 0
+    back = ["study", "amend", "dose", pull, *where, "harmed=missing", "--reason", "other patient"]
+    assert run(app, back).exit_code == 0
+    with Study.open("sqlite:///dose.db", "dose") as study:
+        assert study.policy.reported(study.outstanding()[0]) is None
+    shown = " ".join(run(app, ["study", "history", "dose", *where]).stdout.split())
+    assert "harmed=missing" in shown
+    assert "other patient (before: harmed=1)" in shown
+    assert run(app, ["study", "tell", "dose", pull, *where, "harmed=0", "cured=1"]).exit_code == 0
+
+
 def test_missing_values_are_shown_by_cell_and_measure(folder) -> None:
     path = _file(folder, FILE.replace("delta = 0.1", "delta = 1e-9"))
     run, where = CliRunner().invoke, ["--storage", "sqlite:///dose.db"]

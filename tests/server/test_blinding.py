@@ -567,6 +567,26 @@ def test_an_early_correction_by_somebody_else_is_not_shown_to_whoever_told_the_v
     assert seen(mine, pull) == ({"cd4": 0.25, "safe": 0.0}, None)
 
 
+@pytest.mark.parametrize("by_laboratory", [True, False])
+def test_a_value_that_was_taken_back_is_told_again_by_whoever_knows_it(
+    service, measured, by_laboratory
+):
+    mine, laboratory, pull = measured
+    url = f"/v1/studies/measured/pulls/{pull}"
+    assert mine.post(f"{url}/known", {"values": {"cd4": 0.25}}).status_code == 200
+    back = {"value": {"cd4": None}, "reason": "another patient"}
+    assert (laboratory if by_laboratory else mine).post(f"{url}/amend", back).status_code == 200
+    assert seen(mine, pull) == (None, None)
+    assert mine.post(f"{url}/known", {"values": {"cd4": 0.5}}).status_code == 200
+    assert seen(mine, pull) == ({"cd4": 0.5}, None)
+    assert mine.post(f"{url}/amend", back).status_code == 200
+    assert laboratory.post(f"{url}/known", {"values": {"cd4": 0.75}}).status_code == 200
+    assert seen(mine, pull) == (None, None)
+    assert mine.post(f"{url}/amend", back).status_code == 403
+    assert mine.post(f"{url}/known", {"values": {"safe": 1}}).status_code == 200
+    assert seen(mine, pull) == ({"safe": 1.0}, None)
+
+
 # ---------------------------------------------------------------- participants and kits
 
 

@@ -298,13 +298,62 @@ def test_what_was_told_early_of_a_lost_pull_is_corrected_too(study) -> None:
     _assert_replays(study)
 
 
+def test_a_measure_that_was_told_early_can_be_taken_back(study, tmp_path) -> None:
+    pull = study.ask()
+    study.tell_known(pull, {"cd4": 0.25})
+    event = study.amend(pull, {"cd4": None}, "of another patient", actor="nurse")
+    assert (event.kind, event.actor, event.outcome) == ("amend", "nurse", {"cd4": None})
+    assert event.body["old"] == {"cd4": 0.25}
+    assert study.policy.reported(pull) is None
+    # Repeating it does nothing, and what was taken back has no value to correct.
+    assert study.amend(pull, {"cd4": None}, "once more") == event
+    with raises(InvalidOutcome):
+        study.amend(pull, {"cd4": 0.5}, "typing error")
+    assert study.tell_known(pull, {"cd4": 0.75}).kind == "report"
+    assert study.amend(pull, {"cd4": None}, "again").seq == event.seq + 2
+    assert study.tell(pull, {"cd4": 0.5, "event_free": 1}).outcome == {"cd4": 0.5, "event_free": 1}
+    _assert_replays(study)
+    study.export(tmp_path / "log.jsonl")
+    other = Study.import_log(tmp_path / "log.jsonl", storage="memory://", policies=[TakesTurns])
+    assert str(_state(other)) == str(_state(study))
+    assert study.verify().ok
+
+
+def test_what_was_taken_back_of_a_lost_pull_is_missing(study) -> None:
+    pull = study.ask()
+    study.tell_known(pull, {"cd4": 0.25})
+    study.fail(pull, "left")
+    study.amend(pull, {"cd4": None}, "of another patient")
+    study.tell(pull, {"cd4": None, "event_free": 1})
+    assert _outcomes(study)[-1] == {"cd4": None, "event_free": 1.0}
+    _assert_replays(study)
+
+
+def test_a_table_takes_early_values_back(study, tmp_path) -> None:
+    first, second = study.ask(2)
+    for pull in (first, second):
+        study.tell_known(pull, {"cd4": 0.25})
+    table = tmp_path / "back.csv"
+    table.write_text(
+        f"pull_id,outcome_cd4,outcome_event_free\n{first.id},missing,\n{second.id},0.5,\n"
+    )
+    found = study.amend_table(table, "mixed up")
+    assert [(one.before, one.after) for one in found] == [
+        ({"cd4": 0.25}, {"cd4": None}),
+        ({"cd4": 0.25}, {"cd4": 0.5}),
+    ]
+    assert study.policy.reported(first) is None
+    assert study.amend_table(table, "mixed up") == []
+
+
 @pytest.mark.parametrize(
     ("values", "error"),
     [
         ({"event_free": 1}, InvalidOutcome),
         ({"cd4": 0.5, "event_free": 1}, InvalidOutcome),
         ({"cd4": 0.25, "event_free": 1}, InvalidOutcome),
-        ({"cd4": None}, InvalidOutcome),
+        ({"event_free": None}, InvalidOutcome),
+        ({"cd4": None, "event_free": None}, InvalidOutcome),
         ({"cd4": 7}, InvalidOutcome),
         ({"rash": 1}, InvalidOutcome),
     ],

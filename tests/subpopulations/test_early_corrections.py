@@ -231,7 +231,6 @@ def test_values_that_came_after_a_pull_was_made_again_are_corrected_in_the_data_
         (ConflictingOutcome, {"harm": 1.0, "note": 0.0}, {"harm": 0.0}),
         (InvalidOutcome, {"harm": 1.0}, {"effect": 0.0}),
         (InvalidOutcome, {"harm": 1.0}, {"harm": 0.0, "effect": 0.0}),
-        (InvalidOutcome, {"harm": 1.0}, {"harm": None}),
         (InvalidOutcome, {"harm": 1.0}, {"harm": 2.0}),
         (InvalidOutcome, {"harm": 1.0}, {}),
     ],

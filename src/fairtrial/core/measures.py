@@ -154,23 +154,24 @@ class Measures:
         return np.where(np.isnan(reported), reading, math.nan)
 
     def corrected(self, reported: Floats, old: Any, new: Any) -> Floats:
-        """Return the values that replace those that were reported: the same measures.
+        """Return the values that replace those that were reported; NaN for one that is withdrawn.
 
         Raises
         ------
         ConflictingOutcome
             If the old values are not those that were reported.
         InvalidOutcome
-            If a value is not acceptable, or a measure was not reported, or would not be known.
+            If a value is not acceptable, or a measure was not reported, or is left out: None
+            withdraws it.
         """
-        before, after = self.partial(old), self.partial(new)
+        before, given = self.partial(old), self._given(new, "reading")
         if not np.array_equal(before, reported, equal_nan=True):
             raise ConflictingOutcome(f"{self.as_row(reported)} was reported; got {old} as old")
-        for name, was, now in zip(self.names, before, after, strict=True):
-            if math.isnan(was) != math.isnan(now):
+        for name, was in zip(self.names, before, strict=True):
+            if math.isnan(was) == (name in given):
                 accepted = "must be given in a correction if it was reported, and not otherwise"
                 raise InvalidOutcome(f"reading: {name}", accepted)
-        return after
+        return np.array([given.get(name, math.nan) for name in self.names])
 
     def named(self, outcome: Any, what: str = "outcome") -> dict[str, float | None]:
         """Return the checked values by name, in the form in which they are stored.

@@ -171,9 +171,9 @@ class Policy(ShownInNotebooks, Resumable, ABC):
     def on_amend_reading(self, pull: Pull, old: Any, new: Any) -> None:
         """Take a correction of measures that were reported before the others of their pull.
 
-        Both are arrays of shape (M,), with NaN for values not known yet, which are the same in
-        both; `reported` returns the new one already. A policy that takes early values, by `read`,
-        must define this to have them corrected.
+        Both are arrays of shape (M,), with NaN for values not known yet; `reported` returns the new
+        one already. A value that is NaN in `new` only was withdrawn: it is not known any more. A
+        policy that takes early values, by `read`, must define this to have them corrected.
         """
         if type(self).read is not Policy.read:
             raise NotSupported(
@@ -601,7 +601,7 @@ class Policy(ShownInNotebooks, Resumable, ABC):
             The pull. If it has no outcome yet, measures that were reported can be corrected.
         old, new : float or mapping
             The values before and after the correction: all of an outcome, or all that were reported
-            of a pull without an outcome.
+            of a pull without an outcome. None then withdraws a value: it is not known yet.
 
         Raises
         ------
@@ -633,7 +633,10 @@ class Policy(ShownInNotebooks, Resumable, ABC):
         self._require_known(pull, self._outstanding.get(number) or self._lost.get(number))
         before = self._values_so_far[number]
         after = measured.corrected(before, old, new)
-        self._values_so_far[number] = after
+        if np.isnan(after).all():
+            del self._values_so_far[number]
+        else:
+            self._values_so_far[number] = after
         try:
             self.on_amend_reading(pull, before, after)
         except NotSupported:

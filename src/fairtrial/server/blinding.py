@@ -368,11 +368,20 @@ def _of_others(study: Study, viewer: Caller, given: Sequence[_Given]) -> str | N
         if one.values is not None:
             compared.setdefault(one.row.pull_id, []).append(one)
     rows = [ones[0].row for ones in compared.values()]
+    of_others: dict[str, dict[str, Any]] = {}
     for early in early_records(study.session.store, study.session.id, rows):
-        stated = early_values(early) or outcome_of(early.value, early.body)
-        ones = compared[str(early.pull_id)]
-        if early.actor != viewer.actor and any(_overlap(one.values, stated) for one in ones):
-            return early.pull_id
+        pull_id, named = str(early.pull_id), early_values(early)
+        if early.actor != viewer.actor:
+            stated = named or outcome_of(early.value, early.body)
+            if not isinstance(stated, Mapping):
+                return pull_id
+            of_others.setdefault(pull_id, {}).update(stated)
+        for name, value in named.items():
+            if value is None:  # Anybody may tell what was withdrawn.
+                of_others.get(pull_id, {}).pop(name, None)
+    for pull_id, stated in of_others.items():
+        if any(_overlap(one.values, stated) for one in compared[pull_id]):
+            return pull_id
     return None
 
 
@@ -435,6 +444,11 @@ class _Early(NamedTuple):
         for one in records:
             may_know = viewer.can("read") or one.actor == viewer.actor
             for name, value in early_values(one).items():
+                if value is None:  # It was withdrawn, and is told again by whoever knows it.
+                    found.owners.pop(name, None)
+                    found.values.pop(name, None)
+                    found.hidden.discard(name)
+                    continue
                 found.owners.setdefault(name, one.actor)
                 if may_know or name not in found.values:
                     found.values[name] = value

@@ -586,12 +586,14 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
         """Correct an outcome that was told before; the reason is recorded.
 
         With several measures, those that are left out keep their values. Measures that were told
-        early can be corrected before the others are known.
+        early can be corrected before the others are known; None takes one back, which is then not
+        known yet and can be told again.
 
         Raises
         ------
         NotSupported
-            If the policy cannot correct outcomes.
+            If the policy cannot correct outcomes; or a value is taken back that paid bets have used
+            although only the noise is known.
         UnknownPull
             If the pull has no outcome to correct.
         """

@@ -611,7 +611,7 @@ class Writer:
     def _outcome_of(self, pull_id: str) -> Any:
         """Return what is on record of a pull: its outcome, or the measures reported before it."""
         row = self.pull(pull_id)
-        if row.told_seq is None and (known := self._reported(row)):
+        if row.told_seq is None and (known := self._reported(row) or self._withdrawn(row)):
             return known
         current = self._record(self._value_seq(row))
         return outcome_of(current.value, current.body)
@@ -624,8 +624,8 @@ class Writer:
     def _amend(self, write: Amend) -> list[Record]:
         """Correct an outcome; do nothing if it is already on record."""
         row, result = self.pull(str(write.pull)), Result.of(write.value)
-        if row.told_seq is None and (known := self._reported(row)):
-            return [self._amend_reported(row, known, result.fields or {}, write)]
+        if row.told_seq is None and (self._reported(row) or self._withdrawn(row)):
+            return [self._amend_reported(row, result.fields or {}, write)]
         current = self._record(self._value_seq(row))
         old = outcome_of(current.value, current.body)
         if result.agrees_with(old):
@@ -641,26 +641,40 @@ class Writer:
         )
         return [event]
 
-    def _amend_reported(
-        self, row: PullRow, known: Mapping[str, float], given: Mapping[str, Any], write: Amend
-    ) -> Record:
-        """Correct measures of a pull without an outcome; do nothing if they are on record."""
+    def _amend_reported(self, row: PullRow, given: Mapping[str, Any], write: Amend) -> Record:
+        """Correct or withdraw measures of a pull without an outcome.
+
+        Do nothing if they are on record, or were withdrawn before.
+        """
+        known = self._reported(row)
+        stated = {**self._withdrawn(row), **known}
         for name, value in given.items():
-            if name not in known:
+            if name not in known and not (value is None and name in stated):
                 accepted = "has no value to correct yet: tell it"
                 raise InvalidOutcome(f"outcome: {name}", accepted)
-            if value is None:
-                raise InvalidOutcome(f"outcome: {name}", _MISSING_ONLY_AT_LAST)
-        if all(known[name] == value for name, value in given.items()):
+        if all(stated[name] == value for name, value in given.items()):
             return self._last_with(row, given)
+        given = {name: value for name, value in given.items() if name in known}
         said = to_json(outcome={**known, **given}, old=known, reason=write.reason)
         return self._take("amend", row, actor=write.actor, body=said)
 
     def _last_with(self, row: PullRow, names: Iterable[str]) -> Record:
         """Return the last event that reported one of these measures of a pull, or corrected it."""
-        own = [record for record in self._records if record.pull_id == row.pull_id]
-        records = [*early_records(self._store, self._study.id, [row]), *own]
+        records = self._early_records(row)
         return [one for one in records if not early_values(one).keys().isdisjoint(names)][-1]
+
+    def _early_records(self, row: PullRow) -> list[Record]:
+        own = [record for record in self._records if record.pull_id == row.pull_id]
+        return [*early_records(self._store, self._study.id, [row]), *own]
+
+    def _withdrawn(self, row: PullRow) -> dict[str, None]:
+        """Return the measures of a pull without an outcome that were told early and taken back."""
+        if self._replica.policy.problem.measured is None:
+            return {}
+        last: dict[str, Any] = {}
+        for one in self._early_records(row):
+            last |= early_values(one)
+        return {name: None for name, value in last.items() if value is None}
 
     # --------------------------------------------------------------- other events
 

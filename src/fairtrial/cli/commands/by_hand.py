@@ -396,8 +396,9 @@ def amend(
     """Correct a result that was told to STUDY, or the results in a table.
 
     PULL is the id of the pull, and VALUE has the same form as in `tell`. The log keeps the old
-    value, the new one and the reason. Without VALUE, PULL is a table as in `tell`: its rows correct
-    the results that differ, or none of them if a row is refused.
+    value, the new one and the reason. MEASURE=missing takes a measure back that was told before the
+    others of its pull, for example of another patient. Without VALUE, PULL is a table as in `tell`:
+    its rows correct the results that differ, or none of them if a row is refused.
     """
     if preview and values:
         raise click.UsageError(

@@ -112,6 +112,7 @@ def _filled(field: Field, given: Any) -> Field:
 # --------------------------------------------------------------------------- outcomes
 
 _MEASURE = "A number; or the word missing, if it will never be known."
+_TAKEN_BACK = "A number; or the word missing, if it is not known after all."
 _LATER = f"{_MEASURE} Leave it blank if it is not known yet."
 _RIGHT = "Leave it blank if the value on record is right."
 _LABEL = "A number, or one of the known values."
@@ -132,15 +133,15 @@ def tell_fields(problem: Problem, shown: Sequence[str]) -> list[Field]:
 
 
 def correction_fields(
-    problem: Problem, shown: Sequence[str], *, may_be_missing: bool = True
+    problem: Problem, shown: Sequence[str], *, is_told: bool = True
 ) -> list[Field]:
     """Return the fields for a corrected result: of measures only those shown, each optional.
 
-    `may_be_missing` says whether a measure can be corrected to one that will never be known.
+    `is_told` says whether the pull has its outcome: only then a missing measure is so for good.
     """
     if not problem.measures:
         return _outcome_fields(problem)
-    hint = f"{_MEASURE if may_be_missing else 'A number.'} {_RIGHT}"
+    hint = f"{_MEASURE if is_told else _TAKEN_BACK} {_RIGHT}"
     return _fields_of(shown, hint, required=False)
 
 

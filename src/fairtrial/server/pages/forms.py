@@ -75,7 +75,7 @@ def forms_of(
     tell = tell_fields(problem, [name for name in problem.outcome_fields if name not in known])
     conduct = study.checks.conduct
     is_told = row.told_seq is not None
-    corrections = [*correction_fields(problem, known, may_be_missing=is_told), reason_field()]
+    corrections = [*correction_fields(problem, known, is_told=is_told), reason_field()]
     explanation = (
         "Enter the values that you have, and leave the others blank until you have them: each "
         "counts as soon as all are there, and is never lost."

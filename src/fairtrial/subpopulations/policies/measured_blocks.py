@@ -17,6 +17,7 @@ from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.confidence.means import Settled
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
+from fairtrial.errors import NotSupported
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures import blocks
 from fairtrial.subpopulations._kernels.measures.model import (
@@ -51,6 +52,9 @@ class _Kernels(BlockKernels, Protocol):
 
     def complete(self, *arguments: Any) -> None:
         """Add to a settled block what more is known of a pull that it has received."""
+
+    def uncount(self, *arguments: Any) -> None:
+        """Take a pull out of the block that has counted it."""
 
     def is_counted(self, *arguments: Any) -> bool:
         """Return whether an open block has received a pull with these values."""
@@ -417,14 +421,79 @@ class MeasuredBlocks(CellBlocks):
         pull : Pull
             A pull that was not told yet.
         old, new : array
-            All its values so far, before and after the correction, with NaN for the others.
+            All its values so far, before and after the correction, with NaN for the others. Those
+            that only `new` lacks are withdrawn: they are not known yet.
         was_lost : bool
             Whether the pull was given up.
+
+        Raises
+        ------
+        NotSupported
+            If a value is withdrawn that paid bets have used, and nothing can stand for it because
+            the noise is known.
         """
         before, now = self._inward(old), self._inward(new)
         as_worst = pull.number in self._overdue or pull.number in self.failed_overdue
         constants = self.as_worst if as_worst else self._constants
         is_counted = as_worst or self._has_counted(pull, before, was_lost=was_lost)
+        is_withdrawn = bool((np.isnan(new) & ~np.isnan(old)).any())
+        if is_withdrawn and is_counted and serial_of_tag(pull.tag) >= 0:
+            self._withdraw(pull, before, now, was_lost=was_lost)
+        else:
+            self._correct_early(pull, before, now, constants, is_counted=is_counted)
+        if was_lost:
+            self._count_never_known(pull, new, old, has_ended=True)
+
+    def _withdraw(self, pull: Pull, before: Floats, now: Floats, *, was_lost: bool) -> None:
+        """Take back values that the block of a pull without an outcome has counted.
+
+        An open block waits for them again. In a paid one, they count as their worst until they
+        come, as those of an open pull of a closed block do.
+        """
+        number, is_paid = pull.number, serial_of_tag(pull.tag) < self._first.item()
+        if is_paid and self._problem.measure_ranges is None:
+            raise NotSupported(
+                "a value that bets have used cannot be withdrawn once they are paid, as nothing "
+                "can stand for it if only the noise is known: correct it"
+            )
+        has_ended = was_lost and not (self._is_called_back(pull) and not is_paid)
+        was_worst = number in self._overdue or number in self.failed_overdue
+        is_final = has_ended or was_worst
+        arrays = self.arrays_with(pull.tag)
+        is_complete = self.kernels.is_counted(arrays, pull.action, pull.tag, now)
+        becomes_worst = is_paid and not is_complete and (not has_ended or self._makes_again)
+        first = self.as_worst if was_worst else self._constants
+        then = self.as_worst if was_worst or becomes_worst else self._constants
+        stays_final = is_final or becomes_worst
+        nothing = np.full(now.size, math.nan)
+        about = pull.action, pull.tag
+
+        def change(arrays: Any) -> None:
+            self.kernels.uncount((first, *arrays[1:]), *about, (before, is_final, number))
+            more = nothing, now, stays_final, number
+            self.kernels.complete((then, *arrays[1:]), *about, more)
+
+        # The data are those of no block.
+        self.kernels.correct(self.arrays, pull.action, -1, before, now, number)
+        if not is_paid:
+            change(self.arrays)
+        follows = not is_paid or self._change_paid(pull.tag, change)
+        if becomes_worst and follows and not was_worst:
+            if has_ended:
+                self.failed_overdue.append(number)
+            else:
+                self._overdue[number] = about
+        self._count_correction(pull, follows=follows)
+
+    def _count_correction(self, pull: Pull, *, follows: bool) -> None:
+        if pull.tag >= 0:
+            self.corrected += follows
+            self.amended += not follows
+
+    def _correct_early(
+        self, pull: Pull, before: Floats, now: Floats, constants: Floats, *, is_counted: bool
+    ) -> None:
+        """Replace values of a pull without an outcome in the data, and in bets that count it."""
         # Outside of blocks only the data are corrected.
         tag = pull.tag if is_counted else -1
         correction = pull.action, tag, before, now, pull.number
@@ -432,16 +501,17 @@ class MeasuredBlocks(CellBlocks):
         follows = not 0 <= serial_of_tag(tag) < self._first.item() or self._change_paid(
             tag, lambda arrays: self.kernels.correct((constants, *arrays[1:]), *correction)
         )
-        if pull.tag >= 0:
-            self.corrected += follows
-            self.amended += not follows
+        self._count_correction(pull, follows=follows)
+
+    def _is_called_back(self, pull: Pull) -> bool:
+        """Return whether a pull was cancelled after the stop."""
+        return any(number == pull.number for number, _, _ in self.called_back)
 
     def _has_counted(self, pull: Pull, known: Floats, *, was_lost: bool) -> bool:
         """Return whether the block of a pull without an outcome has counted its known values."""
         if pull.number in self.uncounted:
             return False
-        is_called_back = any(number == pull.number for number, _, _ in self.called_back)
-        if was_lost and not is_called_back and not self._makes_again:
+        if was_lost and not self._is_called_back(pull) and not self._makes_again:
             # The pull counted as one whose other values are missing.
             return True
         arrays = self.arrays_with(pull.tag)

@@ -469,6 +469,17 @@ def correct_bets(
                 correct_bet(state.bets, slot, bet, before, after)
 
 
+@kernel
+def divide_bets(model: Model, state: State, slot: int, cell: int, values: Floats) -> None:
+    """Take a pull's factor out of every bet that uses it."""
+    group = cell % state.pulls.shape[1]
+    for bet in range(state.bets.number[slot]):
+        role = role_in_bet(model, state, slot, bet, cell)
+        if role >= 0:
+            step = step_in_bet(model, state, slot, bet, role, group, values)
+            correct_bet(state.bets, slot, bet, step, 0.0)
+
+
 # ------------------------------------------------------------------------- paying bets
 
 

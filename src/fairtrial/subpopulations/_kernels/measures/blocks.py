@@ -48,6 +48,7 @@ from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations._kernels.measures.bets import (
     correct_bets,
+    divide_bets,
     is_bet_on,
     is_used,
     multiply_bets,
@@ -123,6 +124,7 @@ __all__ = [
     "start",
     "tell",
     "tell_late",
+    "uncount",
 ]
 
 
@@ -544,6 +546,33 @@ def complete(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, Floats, 
     before, now, is_final, number = values
     slot = slot_of_tag(state.blocks, tag)
     _take_in_block(model, rules, state, slot, Result(cell, before, now, is_final, number))
+
+
+@kernel
+def uncount(arrays: Arrays, cell: int, tag: int, values: tuple[Floats, bool, int]) -> None:
+    """Take a pull out of the block that has counted it, which then waits for it.
+
+    `values`: those that the block has counted, whether it counts no more of the pull, and the
+    pull's number. `complete` counts the pull again.
+    """
+    (model, rules), state = opened(arrays)
+    known, is_final, number = values
+    slot = slot_of_tag(state.blocks, tag)
+    if is_final:
+        _count_presence(rules, state, slot, cell, known, -1.0)
+    else:
+        _await(state, slot, known, -1.0)
+    if model.noise == BOUNDED:
+        divide_bets(model, state, slot, cell, known)
+    if not _is_known(model, known):
+        undo_loss(state.blocks, slot, cell, False)
+        if model.predicted:
+            add_adjusted(model, state, slot, cell, known, -1.0)
+        return
+    _add_to_block(model, state, slot, cell, known, -1.0)
+    state.blocks.results[slot, cell] -= 1.0
+    state.blocks.waiting[slot] += 1
+    correct_noise(model, state, slot, cell, known, np.full(known.size, math.nan), number)
 
 
 @kernel
