@@ -1,9 +1,12 @@
-"""Widths of anytime intervals for differences in an analysed experiment, beside usual intervals.
+"""Widths of anytime intervals for differences and means, beside usual intervals.
 
 The fixed interval holds at one planned look. The asymptotic anytime interval (Waudby-Smith and
 others, 2024, "Time-uniform central limit theory and asymptotic confidence sequences", Theorem 2.2,
 tuned for this number of rows) holds at all looks, if there are many results. "Half the range" takes
-half of the range as the standard deviation of a result.
+half of the range as the standard deviation of a result. Differences are those of an analysed
+experiment; means those of one arm while a study runs, of its rewards or of a measure that is not
+the objective.
+
 """
 
 from __future__ import annotations
@@ -13,11 +16,13 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from statistics import NormalDist
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import fairtrial as ft
+from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.effects import Spread, difference_from_sums
 
 Floats = NDArray[np.float64]
@@ -37,6 +42,7 @@ def run(*, quick: bool) -> None:
         cases[f"revenue of 1 % up to {top:,.0f}"] = (top, partial(_revenue, rows, top))
     for name, (top, draw) in cases.items():
         _show(name, top, draw)
+    _show_means(quick=quick)
 
 
 def _show(name: str, top: float, draw: Callable[[np.random.Generator], Floats]) -> None:
@@ -87,3 +93,103 @@ def _conversions(rows: int, rate: float, generator: np.random.Generator) -> Floa
 def _revenue(rows: int, top: float, generator: np.random.Generator) -> Floats:
     spent = np.minimum(top, generator.lognormal(3.0, 1.0, rows))
     return np.where(generator.random(rows) < 0.01, spent, 0.0)
+
+
+# ------------------------------------------------------------------ means of a running study
+
+
+class _Live(NamedTuple):
+    """Outcomes of both arms of a running study: their range, how they are drawn, what they are."""
+
+    top: float
+    draw: Callable[[np.random.Generator], float]
+    is_measure: bool = False
+    family: Any = ft.subpopulations
+
+
+_LIVE: dict[str, _Live] = {
+    "0 or 1, 50 %": _Live(1.0, lambda rng: float(rng.random() < 0.5)),
+    "0 or 1, 4 %": _Live(1.0, lambda rng: float(rng.random() < 0.04)),
+    "0 or 1, 4 %, delayed": _Live(1.0, lambda rng: float(rng.random() < 0.04), family=ft.delayed),
+    "revenue of 1 % up to 1,000": _Live(1_000.0, lambda rng: float(_revenue(1, 1_000.0, rng)[0])),
+    "harm of 4 %, a measure": _Live(1.0, lambda rng: float(rng.random() < 0.04), is_measure=True),
+    "load time up to 10, a measure": _Live(
+        10.0, lambda rng: min(10.0, rng.gamma(4.0, 0.5)), is_measure=True
+    ),
+}
+
+
+def _show_means(*, quick: bool) -> None:
+    """Print half the width of each interval of a mean while a study runs."""
+    looks = (40, 400, 4_000) if quick else (40, 400, 4_000, 40_000)
+    print("\nhalf the width of intervals for the mean of one arm of two, confidence 95 %")
+    columns = ("results", "fixed", "asymptotic", "half range", "live", "analysed")
+    print(f"{'outcome':<32}" + "".join(f"{name:>12}" for name in columns))
+    for name, case in _LIVE.items():
+        told: list[tuple[str, float]] = []
+        policy, generator = _policy(case), np.random.default_rng(7)
+        for look in looks:
+            while len(told) < look and not policy.stopped:
+                pull = policy.ask()
+                told.append((pull.arm, case.draw(generator)))
+                policy.tell(pull, _outcome(case, told[-1][1], generator))
+            if len(told) == look:
+                _show_mean(name, case, policy.progress(), told)
+
+
+def _policy(case: _Live) -> Any:
+    if case.is_measure:
+        problem = ft.subpopulations.Problem(
+            ["a", "b"],
+            1,
+            measures={"other": (0, 1), "own": (0, case.top)},
+            objective="other",
+            ceilings={"own": 0.9 * case.top},
+        )
+    elif case.family is ft.delayed:
+        problem = ft.delayed.Problem(["a", "b"], reward_range=(0, case.top))
+    else:
+        problem = ft.subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, case.top))
+    return case.family.BlockBetting(problem, delta=_LEVEL, seed=1)
+
+
+def _outcome(case: _Live, value: float, generator: np.random.Generator) -> Any:
+    if case.is_measure:
+        return {"other": float(generator.random() < 0.5), "own": value}
+    return value
+
+
+def _show_mean(name: str, case: _Live, progress: Any, told: list[tuple[str, float]]) -> None:
+    (shown,) = (
+        one
+        for one in progress.actions
+        if one.labels["arm"] == "a" and one.labels.get("measure", "own") == "own"
+    )
+    own = np.array([value for arm, value in told if arm == "a"])[: shown.counted]
+    error = own.std() / math.sqrt(max(1, own.size))
+    # In `delayed`, the intervals of all arms hold together.
+    level = _LEVEL / (2 if case.family is ft.delayed else 1)
+    mixture = NormalMixture().radius(max(1, own.size), level, case.top / 2)
+    halves = (
+        NormalDist().inv_cdf(1 - level / 2) * error,
+        _asymptotic(own.size) * error,
+        _half(own.mean() - mixture, own.mean() + mixture, case.top),
+        _half(shown.lower, shown.upper, case.top),
+        _analysed_half(case, told),
+    )
+    print(f"{name:<32}{own.size:>12,}" + "".join(f"{half:>12.4g}" for half in halves), flush=True)
+
+
+def _half(lower: Any, upper: Any, top: float) -> float:
+    return (min(top, float(upper)) - max(0.0, float(lower))) / 2
+
+
+def _analysed_half(case: _Live, told: list[tuple[str, float]]) -> float:
+    """Return half the width for the same arm in the analysis of all results as a table."""
+    problem = ft.subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, case.top))
+    table = {"arm": [arm for arm, _ in told], "value": [value for _, value in told]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with ft.analyse(problem, table, _LEVEL, order="as given", outcome="value") as study:
+            first = study.progress().actions[0]
+    return _half(first.lower, first.upper, case.top)

@@ -7,7 +7,11 @@ import pytest
 
 import fairtrial as ft
 from fairtrial.client.documents import progress_of
+from fairtrial.confidence.block_betting import paid
+from fairtrial.confidence.block_betting.live import serial_of_tag
 from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.confidence.effects import BlockResults
+from fairtrial.confidence.means import means_in_range
 from fairtrial.presentation.guardrails import guardrails
 from fairtrial.presentation.limits import Standing, Standings
 from fairtrial.subpopulations import BalancedTracking, BlockBetting, Problem
@@ -290,3 +294,140 @@ def test_means_of_all_results_and_the_results_after_the_decision_are_reported(me
     restored.set_state(policy.get_state())
     assert restored.progress().decided_after == found.decided_after
     assert progress_of(found.to_dict()).to_dict() == found.to_dict()
+
+
+# ---------------------------------------------------------------- means from blocks, in a range
+
+OF_MEASURES = {
+    "measures": {"good": (0, 1), "load": (20, 30)},
+    "objective": "good",
+    "ceilings": {"load": 29.0},
+}
+BLOCKS = {"delta": DELTA, "initial_pulls": 3, "batch": 12}
+
+
+def chaotic(problem, rng, pulls, *, loses=0.1):
+    """Tell results in random order, lose some, correct some, and restore the state every time.
+
+    Yield the policy and the known values by pull.
+    """
+    policy, measures = BlockBetting(problem, seed=2, **BLOCKS), problem.measures
+    known, number = {}, 0
+    while number < pulls:
+        restored = BlockBetting(problem, seed=2, **BLOCKS)
+        restored.set_state(policy.get_state())
+        policy = restored
+        while len(policy.outstanding()) < 25 and not policy.stopped:
+            policy.ask()
+        waiting = policy.outstanding()
+        pull = waiting[rng.integers(len(waiting))]
+        number += 1
+        value = {"good": float(rng.random() < 0.4), "load": float(20 + 2 * rng.random())}
+        if rng.random() < loses:
+            policy.fail(pull)
+        elif not measures:
+            policy.tell(pull, value["good"])
+            known[pull] = {"good": value["good"]}
+        elif rng.random() < 0.5 and pull not in known:
+            policy.report(pull, {"load": value["load"]})
+            known[pull] = {"load": value["load"]}
+        else:
+            told = value | known.get(pull, {})
+            policy.tell(pull, told)
+            known[pull] = told
+        told = [one for one, values in known.items() if "good" in values]
+        if number % 10 == 0 and told:
+            corrected = told[rng.integers(len(told))]
+            before = dict(known[corrected])
+            known[corrected]["good"] = 1.0 - before["good"]
+            old, new = before, known[corrected]
+            policy.amend(corrected, *([old, new] if measures else [old["good"], new["good"]]))
+        yield policy, known
+
+
+def settled_blocks(policy, known, measure, low):
+    """Return the results of settled blocks from values by pull; what lacks is lost."""
+    drawn = policy._blocks.in_paid_blocks("blocks.planned")
+    counts, sums, squares = np.zeros((3, *drawn.shape))
+    for pull, values in known.items():
+        serial = serial_of_tag(pull.tag)
+        if 0 <= serial < len(drawn) and measure in values:
+            counts[serial, pull.action] += 1.0
+            sums[serial, pull.action] += values[measure] - low
+            squares[serial, pull.action] += (values[measure] - low) ** 2
+    return BlockResults(counts, drawn - counts, sums, squares, np.full_like(counts, low))
+
+
+@pytest.mark.parametrize("about", [{"reward_range": (0, 1), "floors": None}, OF_MEASURES])
+def test_means_are_those_of_settled_blocks_whatever_is_late_lost_or_corrected(about):
+    problem, rng = Problem(["a", "b"], {"x": 0.4, "y": 0.6}, **about), np.random.default_rng(8)
+    looks = worst = 0
+    for policy, known in chaotic(problem, rng, 200):
+        if not policy._blocks.paid or rng.random() < 0.8:
+            continue
+        looks += 1
+        worst += len(policy.open_as_worst()) > 0
+        progress = policy.progress()
+        for place, (measure, ends) in enumerate({"good": (0.0, 1.0), "load": (20.0, 30.0)}.items()):
+            shown = progress.actions[place :: len(problem.measures) or 1]
+            if measure == "load" and not problem.measures:
+                continue
+            results = settled_blocks(policy, known, measure, ends[0])
+            means = means_in_range(results, *ends, DELTA)
+            for action, one in enumerate(shown):
+                assert (one.lower, one.upper) == pytest.approx(means.at(action)[1:], abs=1e-6)
+                assert one.counted == results.counts[:, action].sum()
+                if one.counted:
+                    assert one.mean == pytest.approx(means.at(action)[0])
+    assert looks > 15
+    assert worst > 0
+    assert len(policy._blocks.paid) > 5
+
+
+def test_if_losses_are_ignorable_only_values_that_are_still_to_come_count_as_the_worst():
+    problem = Problem(["a", "b"], 1, **OF_MEASURES)
+    policy = BlockBetting(problem, seed=2, losses="ignorable", **BLOCKS)
+    rng = np.random.default_rng(9)
+    for _ in range(120):
+        pull = policy.ask()
+        lost = rng.random() < 0.3
+        policy.tell(pull, {"good": float(rng.random() < 0.5), "load": None if lost else 21.0})
+    results = policy._measured.paid_values(1, losses_count=False)
+    assert results.losses.sum() == 0.0
+    assert results.counts.sum() < policy._measured.paid_values(0, losses_count=False).counts.sum()
+    shown = policy.progress().actions[1]
+    found = means_in_range(results, 20.0, 30.0, DELTA)
+    assert (shown.mean, shown.lower, shown.upper) == pytest.approx(found.at(0))
+    assert shown.upper < 24.0
+
+
+def test_means_keep_intervals_when_blocks_take_too_much_memory_and_are_dropped(monkeypatch):
+    """Those of single cells: half of their bets need no blocks."""
+    problem = Problem(["a", "b"], {"x": 0.5, "y": 0.5}, floors=None, reward_range=(0, 1))
+    policy, rng = BlockBetting(problem, seed=2, **BLOCKS), np.random.default_rng(9)
+    whole = None
+    for number in range(300):
+        policy.tell(policy.ask(), 0.5 + 0.02 * float(rng.random()))
+        if number == 200:
+            whole = policy.progress()
+            monkeypatch.setattr(paid, "_MOST_NUMBERS", 0)
+    progress = policy.progress()
+    assert whole is not None
+    assert not policy._blocks.paid
+    for before, one in zip(whole.actions, progress.actions, strict=True):
+        assert one.lower < before.lower < one.mean < before.upper < one.upper
+    assert [one.lower for one in progress.arms] == [None, None]
+    assert [one.mean for one in progress.arms] == pytest.approx([0.51, 0.51], abs=0.01)
+
+
+def test_a_guardrail_is_met_once_its_mean_is_known_well_enough_while_the_study_runs():
+    """Half of the range as the scale of a rare harm would need ten times as many results."""
+    problem = Problem(
+        ["a", "b"], 1, measures={"good": (0, 1), "bad": (0, 1)}, objective="good",
+        ceilings={"bad": 0.2},
+    )  # fmt: skip
+    policy, rng = BlockBetting(problem, seed=3, delta=0.05), np.random.default_rng(1)
+    for _ in range(300):
+        policy.tell(policy.ask(), {"good": float(rng.random() < 0.5), "bad": rng.random() < 0.02})
+    limits = guardrails(policy.progress(), False)
+    assert {one.standing for one in limits} == {Standing.KEPT}

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,12 @@ from fairtrial.core.documentation import documented_by
 from fairtrial.core.recommendation import Effect
 
 __all__ = [
+    "LARGEST_BET",
+    "MOST_STEPS",
+    "SCALES",
+    "SMALLEST_STEP",
     "BlockResults",
     "Difference",
-    "DifferenceAt",
     "DifferenceInterval",
     "Ends",
     "GuessedResults",
@@ -38,20 +41,21 @@ __all__ = [
     "difference_with_guesses",
     "difference_with_noise",
     "effects_of_arms",
+    "known_before",
     "level_of_each",
 ]
 
 Floats = NDArray[np.float64]
 
-_LARGEST_BET = 0.5
+LARGEST_BET = 0.5
 """Largest part of a range to bet on one result, so a lost one can count as its worst value."""
 
 _PRIOR = NormalMixture().prior
 
-_MOST_STEPS, _SMALLEST_STEP = 100, 1e-9
+MOST_STEPS, SMALLEST_STEP = 100, 1e-9
 """Limits of the search for an end of the interval; the step is in units of the range."""
 
-_SCALES = 4.0 ** np.arange(11)
+SCALES = 4.0 ** np.arange(11)
 """Amounts of information relative to the first block; there is one bet for each of them."""
 
 
@@ -80,13 +84,6 @@ class DifferenceInterval(NamedTuple):
 
 Difference = Callable[[Floats], DifferenceInterval | None]
 """Maps the weight of every action's mean to the difference of weighted means."""
-
-
-class DifferenceAt(Protocol):
-    """Finds a difference with an interval that fails with a given probability."""
-
-    def __call__(self, target: Floats, *, level: float) -> DifferenceInterval | None:
-        """Return the difference for the weight of every action's mean."""
 
 
 Ends = tuple[float | None, float | None]
@@ -191,6 +188,11 @@ class BlockResults:
         values = self.sums + self.counts * self.centres
         return np.asarray((weights * values).sum(axis=1))
 
+    def squares_about(self, guesses: Floats) -> Floats:
+        """Return sums of squares of results minus guesses of shape (T, A)."""
+        off = guesses - self.centres
+        return np.asarray(self.squares - 2.0 * off * self.sums + self.counts * off**2)
+
     def without_losses(self) -> BlockResults:
         """Return the results alone, with no losses that count as the worst value."""
         return replace(self, losses=np.zeros_like(self.losses))
@@ -223,6 +225,10 @@ class BlockResults:
             self.squares / width / width,
             (self.centres - low) / width,
         )
+
+    def mirrored(self) -> BlockResults:
+        """Return 1 minus each result."""
+        return replace(self, sums=-self.sums, centres=1.0 - self.centres)
 
     def with_losses_worth(self, values: Floats) -> BlockResults:
         """Return the results with values of shape (T, A) in place of lost pulls."""
@@ -557,7 +563,7 @@ def difference_in_range(
     """
     width = high - low
     results = results.in_units(low, width)
-    guesses, variances = _before(results)
+    guesses, variances = known_before(results)
     variance = (weights**2 * results.drawn * variances).sum(axis=1)
     bets = _bets(weights, results.drawn, variance, level)
     ends = []
@@ -594,7 +600,7 @@ def difference_from_blocks(
     return difference_in_range(results, weights, *spread.reward_range, level, bias)
 
 
-def _before(results: BlockResults) -> tuple[Floats, Floats]:
+def known_before(results: BlockResults) -> tuple[Floats, Floats]:
     """Return the mean and variance of each action as known before each block.
 
     The prior is one result in the middle of the range, with the largest possible variance.
@@ -620,8 +626,8 @@ def _bets(weights: Floats, drawn: Floats, variance: Floats, level: float) -> Flo
     A bet on a block is larger where the variance is smaller.
     """
     first = float((weights[0] ** 2 * drawn[0]).sum()) / 4
-    targets = np.sqrt(2.0 * math.log(2.0 / level) * first / _SCALES)
-    most = _LARGEST_BET / np.abs(weights).max(axis=1)
+    targets = np.sqrt(2.0 * math.log(2.0 / level) * first / SCALES)
+    most = LARGEST_BET / np.abs(weights).max(axis=1)
     bets: Floats = np.minimum(targets / variance[:, None], most[:, None])
     return bets
 
@@ -636,21 +642,20 @@ def _lower_end(
     lowest: float,
 ) -> float:
     """Return the smallest difference, at least `lowest`, that bets do not reject (range [0, 1])."""
-    off = guesses - results.centres
-    spread = results.squares - 2 * off * results.sums + results.counts * off**2
+    spread = results.squares_about(guesses)
     stakes = np.abs(weights)[:, :, None] * bets[:, None, :]
     paid = np.einsum("ta,tas->s", spread, -np.log1p(-stakes) - stakes)
-    total, gains = bets.sum(axis=0), gained @ bets - math.log(_SCALES.size)
+    total, gains = bets.sum(axis=0), gained @ bets - math.log(SCALES.size)
     needed = math.log(2.0 / level)
 
     end = lowest
     # The log e-value is convex and decreasing, so Newton steps never overshoot the crossing.
-    for _ in range(_MOST_STEPS):
+    for _ in range(MOST_STEPS):
         logs = gains - paid - end * total
         shares = np.exp(logs - logs.max())
         excess = float(logs.max() + math.log(shares.sum())) - needed
         step = excess / float(shares @ total / shares.sum())
-        if step <= _SMALLEST_STEP:
+        if step <= SMALLEST_STEP:
             break
         end += step
     return end

@@ -19,12 +19,11 @@ from fairtrial.confidence.block_betting.planned_end import chance_by_end
 from fairtrial.confidence.effects import (
     BlockResults,
     Difference,
-    DifferenceAt,
     Spread,
     difference_of_arms,
 )
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
-from fairtrial.confidence.means import Settled
+from fairtrial.confidence.means import BlockMeans, Settled
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
 from fairtrial.core.progress_parts import AnswerStatus
@@ -357,13 +356,30 @@ class BlockPolicy(FixedConfidencePolicy):
 
     def _difference_by(self, spread: Spread, level: float) -> Difference | None:
         """Return what finds a difference of arms; None without any results."""
-        if self._cuts is not None:
-            of_all = self._difference_of_all(spread)
-            return None if of_all is None else partial(of_all, level=level)
-        results = self._blocks.paid_results(losses_count=self._losses_count)
+        if self._cuts is None:
+            results = self._blocks.paid_results(losses_count=self._losses_count)
+        else:
+            results = self._results_of_all(self._cuts)
         if results is None:
             return None
         return partial(difference_of_arms, results, spread=spread, level=level)
+
+    def _means_in_range(
+        self, reward_range: tuple[float, float] | None, settled: Settled
+    ) -> BlockMeans | None:
+        """Return what finds means from blocks; None without a range.
+
+        `settled`: the results that count. If the blocks are not kept, means are found from these.
+        """
+        if reward_range is None:
+            return None
+        if self._cuts is None:
+            results = self._blocks.paid_results(losses_count=self._losses_count)
+        else:
+            results = self._results_of_all(self._cuts)
+        if results is None:
+            return settled.in_range(reward_range, combines=self._cuts is not None)
+        return BlockMeans(results, reward_range)
 
     @property
     def _decided_after(self) -> int | None:
@@ -450,11 +466,8 @@ class BlockPolicy(FixedConfidencePolicy):
 
     # ------------------------------------------------------------- finished experiments
 
-    _compares_units: bool = False
-    """Whether differences in a finished experiment use all its units, also those in no block."""
-
     _keeps_outside: bool = False
-    """Whether results of a finished experiment that are in no block are recorded."""
+    """Whether results of a finished experiment that are in no block are recorded and shown."""
 
     @abstractmethod
     def _cut(self, assigned: ArrayLike) -> Cuts:
@@ -470,7 +483,7 @@ class BlockPolicy(FixedConfidencePolicy):
         if self.batch is not None or self.max_pulls is not None:
             raise InvalidArgument("assigned", "must be given without batch and max_pulls")
         self._cuts = cuts
-        if self._compares_units or self._keeps_outside:
+        if self._keeps_outside:
             self._outside = OutsideResults(self.problem.n_actions, self._ranges_of_values)
         self._blocks.skip_initial_block()
 
@@ -493,17 +506,15 @@ class BlockPolicy(FixedConfidencePolicy):
                 self._outside.remove(is_after, pull.action, self._values(instead_of))
             self._outside.add(is_after, pull.action, self._values(outcome))
 
-    def _difference_of_all(self, spread: Spread) -> DifferenceAt | None:
-        """Return what finds a difference from a finished experiment; None without any results.
+    def _results_of_all(self, cuts: Cuts) -> BlockResults | None:
+        """Return the results of a finished experiment; None without any.
 
         Results after the blocks count once the policy has stopped; which ones these are depends
         only on earlier results.
         """
-        cuts = self._cuts
-        if cuts is None or not self._compares_units:
+        if not self._keeps_outside:
             return None
-        found = self._blocks_of_all(cuts, self._blocks.paid_results(losses_count=True))
-        return None if found is None else partial(difference_of_arms, found, spread=spread)
+        return self._blocks_of_all(cuts, self._blocks.paid_results(losses_count=True))
 
     def _blocks_of_all(
         self, cuts: Cuts, paid: BlockResults | None, value: int = 0

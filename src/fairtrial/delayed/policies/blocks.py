@@ -28,7 +28,7 @@ from fairtrial.confidence.effects import (
     effects_of_arms,
     level_of_each,
 )
-from fairtrial.confidence.means import means_from, means_of
+from fairtrial.confidence.means import means_of
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.progress_parts import AnswerStatus, Parts
@@ -180,7 +180,7 @@ class BlockBetting(BlockPolicy):
 
     problem: Problem
     version = 9
-    _compares_units = True
+    _keeps_outside = True
     environments = TimedEnvironment
     state_fields = ("_valued", "_blocks.unneeded", *BlockPolicy.state_fields)
 
@@ -460,14 +460,12 @@ class BlockBetting(BlockPolicy):
         problem, (counts, sums) = self.problem, self._data
         settled = self._counted(counts, sums)
         level = self.delta / len(problem.arms)
-        of_all = None
-        if problem.reward_range is not None:
-            of_all = self._difference_of_all(Spread(problem.scale, problem.reward_range))
-        if of_all is None:
-            found = means_of(settled, problem.scale, level, problem.reward_range)
+        in_range = self._means_in_range(problem.reward_range, settled)
+        if in_range is None:
+            found = means_of(settled, problem.scale, level)
         else:
-            found = means_from(of_all, np.eye(len(problem.arms)), level)
-        found = found.within(problem.reward_range).or_so_far(counts, sums)
+            found = in_range.of(np.eye(len(problem.arms)), level)
+        found = found.or_so_far(counts, sums)
         estimates = tuple(
             Estimate(labels, int(counts[arm]), *found.at(arm), counted=int(settled.counts[arm]))
             for arm, labels in enumerate(problem.action_labels)

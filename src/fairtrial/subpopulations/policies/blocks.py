@@ -22,8 +22,8 @@ from fairtrial.confidence.block_betting import (
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.book import book_dimensions
 from fairtrial.confidence.block_betting.cuts import Cuts
-from fairtrial.confidence.effects import Difference, DifferenceAt, Spread, difference_of_arms
-from fairtrial.confidence.means import Settled
+from fairtrial.confidence.effects import Difference, Spread
+from fairtrial.confidence.means import BlockMeans, Settled
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.policy import Choice
 from fairtrial.core.problem import Outcome
@@ -178,7 +178,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 13
+    version = 14
     problem: Problem
     environments = CellEnvironment
     _nothing_yet = cell_report.NOTHING_YET
@@ -236,8 +236,8 @@ class BlockBetting(BlockPolicy):
             self._blocks = self._measured
         else:
             self._blocks = self._blocks_of_one_measure(problem)
-        self._compares_units = problem.prediction is None
-        self._keeps_outside = isinstance(self._blocks, PredictedBlocks) and not problem.measures
+        is_adjusted = isinstance(self._blocks, PredictedBlocks) and not problem.measures
+        self._keeps_outside = problem.prediction is None or is_adjusted
         self._follow(assigned)
         self._require_pulls_for_a_bet()
 
@@ -262,20 +262,28 @@ class BlockBetting(BlockPolicy):
             return super()._values(outcome)
         return self._measured.shown_values(outcome)
 
-    def _measure_in_range(self, measure: int | None) -> DifferenceAt | None:
-        """Return what finds means of a measure from a finished experiment, if it has a range.
+    def _measure_in_range(self, measure: int | None) -> BlockMeans | None:
+        """Return what finds means of a measure, if measures have ranges.
 
         None stands for the objective.
         """
-        ranges, measured, cuts = self.problem.measure_ranges, self._measured, self._cuts
-        if not self._compares_units or ranges is None or measured is None or cuts is None:
+        ranges, measured = self.problem.measure_ranges, self._measured
+        if ranges is None or measured is None:
             return None
-        if measure is None or measured.is_objective(measure):
-            return self._difference_in_range
-        found = self._blocks_of_all(cuts, measured.paid_values(measure), 1 + measure)
+        if measure is None:
+            return self._objective_in_range
         low, high = ranges[measure].tolist()
-        spread = Spread(np.full(self.problem.n_actions, (high - low) / 2), (low, high))
-        return None if found is None else partial(difference_of_arms, found, spread=spread)
+        if self._cuts is None:
+            found = measured.paid_values(measure, losses_count=self._losses_count)
+        elif self._keeps_outside:
+            paid = measured.paid_values(measure, losses_count=True)
+            found = self._blocks_of_all(self._cuts, paid, 1 + measure)
+        else:
+            found = None
+        if found is not None:
+            return BlockMeans(found, (low, high))
+        settled = Settled(*(values[..., measure] for values in self._settled_measures(measured)))
+        return settled.in_range((low, high), combines=self._cuts is not None)
 
     def _values_so_far_of(self, number: int) -> Floats | None:
         return self._values_so_far.get(number)
@@ -639,13 +647,12 @@ class BlockBetting(BlockPolicy):
     def _cells(self) -> Cells:
         counts, sums = self._data
         own = self.problem, self.delta, counts, sums, self.problem.scale
-        return Cells(*own, self._settled_cells, self._difference_in_range)
+        return Cells(*own, self._settled_cells, self._objective_in_range)
 
     @property
-    def _difference_in_range(self) -> DifferenceAt | None:
-        """What finds means from a finished experiment whose rewards have a range."""
-        spread = self._compared_spread
-        return None if spread.reward_range is None else self._difference_of_all(spread)
+    def _objective_in_range(self) -> BlockMeans | None:
+        """What finds means of what arms are compared by, if it has a range."""
+        return self._means_in_range(self._compared_spread.reward_range, self._settled_cells)
 
     @property
     def _settled_cells(self) -> Settled:
@@ -724,10 +731,10 @@ class BlockBetting(BlockPolicy):
             # With a tolerance, evidence is about pairs of arms, not about a single answer.
             parts["answers"] = self._answers_with_wealth()
         if self._measured is not None:
-            known = self._measured, self._settled_measures(self._measured), self.problem, self.delta
-            holds = not self._why_approximate
+            known = self._measured, self._settled_measures(self._measured), self.problem
+            levels, holds = (self.delta, self._threshold), not self._why_approximate
             parts["measure_limits"] = limits_of_measures(
-                *known, self._threshold, self._measure_in_range, holds=holds
+                *known, *levels, self._measure_in_range, holds=holds
             )
             parts["measures"] = values_of_measures(*known)
         return parts

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.effects import (
     Difference,
-    DifferenceAt,
     Ends,
     Spread,
     difference_from_sums,
     effects_of_arms,
     level_of_each,
 )
-from fairtrial.confidence.means import Means, Settled, means_from, means_of
+from fairtrial.confidence.means import BlockMeans, Means, Settled, means_of
 from fairtrial.core.fixed_confidence import Answers
 from fairtrial.core.recommendation import Effect, Estimate
 from fairtrial.core.wording import or_within
@@ -57,8 +56,8 @@ class Cells(NamedTuple):
         The scale of the noise.
     settled : Settled or None
         The results that count, if not all do.
-    difference : callable or None
-        Finds weighted means, if means are not taken from `settled`.
+    in_range : BlockMeans or None
+        Finds means of results in a range from their blocks, if means are not those of `settled`.
     """
 
     problem: Problem
@@ -67,7 +66,7 @@ class Cells(NamedTuple):
     sums: Floats
     scale: Floats
     settled: Settled | None = None
-    difference: DifferenceAt | None = None
+    in_range: BlockMeans | None = None
 
     @property
     def known(self) -> Settled:
@@ -226,20 +225,20 @@ def _arm_estimates(cells: Cells) -> tuple[Estimate, ...]:
 
 
 def _means(cells: Cells, level: float) -> Means:
-    if cells.difference is None:
+    if cells.in_range is None:
         found = means_of(cells.known, cells.scale, level, cells.problem.reward_range)
     else:
-        of_actions = means_from(cells.difference, np.eye(cells.problem.n_actions), level)
-        found = Means(*(values.reshape(cells.counts.shape) for values in of_actions))
+        found = cells.in_range.of_each(level).reshaped(cells.counts.shape)
     return found.or_so_far(cells.counts, cells.sums)
 
 
 def _weighted_means(cells: Cells) -> Means:
     """Return the mean of each arm over all groups."""
     shares = cells.problem.shares
-    if cells.difference is None:
+    if cells.in_range is None:
         return _means(cells, cells.delta / len(shares)).weighted(shares)
-    return means_from(cells.difference, targets_of_arms(cells.problem), cells.delta)
+    found = cells.in_range.of(targets_of_arms(cells.problem), cells.delta)
+    return found.around(_means(cells, cells.delta).weighted(shares).mean)
 
 
 def targets_of_arms(problem: Problem) -> Floats:

@@ -637,15 +637,20 @@ class MeasuredBlocks(CellBlocks):
         A block has the number by measure only. In each of its cells at most that many values are
         still to come, and at most those that are neither known nor absent.
         """
-        shape = self.state.was_absent.shape
         if not (self.state.is_late[0] and self._counts_what_is_to_come and self.paid):
-            return np.zeros(shape)
+            return np.zeros(self.state.was_absent.shape)
+        return np.asarray(self._to_come_in_blocks.sum(axis=0))
+
+    @property
+    def _to_come_in_blocks(self) -> Floats:
+        """The same by block, shape (T, cells, M)."""
+        shape = self.state.was_absent.shape
         pairs = self.in_paid_blocks("pairs").reshape(len(self.paid), *shape, shape[1])
         known = np.diagonal(pairs, axis1=2, axis2=3)
         came = self.in_paid_blocks("blocks.results")[..., np.newaxis]
         unknown = np.maximum(came - known - self._by_measure("absent"), 0.0)
         awaited = self.in_paid_blocks("awaited")[:, np.newaxis]
-        return np.asarray(np.minimum(unknown, awaited).sum(axis=0))
+        return np.asarray(np.minimum(unknown, awaited))
 
     @property
     def _is_awaited(self) -> NDArray[np.bool_]:
@@ -745,29 +750,36 @@ class MeasuredBlocks(CellBlocks):
         known = np.asarray(values, dtype=np.float64)
         return np.concatenate([[known[used] @ weights[used]], known])
 
-    def is_objective(self, measure: int) -> bool:
+    def _is_objective(self, measure: int) -> bool:
         """Return whether the objective is this measure alone."""
-        weights = np.zeros(len(self._problem.measures))
+        weights = np.zeros(self._question.objective.size)
         weights[measure] = 1.0
-        return bool((np.asarray(self._problem.objective_weights) == weights).all())
+        return bool((self._question.objective == weights).all())
 
-    def paid_values(self, measure: int) -> BlockResults | None:
-        """Return the values of a measure with a range in paid blocks; unknown ones are lost.
+    def paid_values(self, measure: int, *, losses_count: bool) -> BlockResults | None:
+        """Return the values of a measure in paid blocks; unknown ones are lost.
 
-        Blocks do not keep sums of squares of each measure. In units of its range, the square of a
-        value is at most the value, and equal to it if all values are the ends of the range.
+        If losses do not count, only those are lost that are still to come.
         """
-        ranges = self._problem.measure_ranges
-        if ranges is None or not self.paid or len(self.paid) != self._first.item():
+        if not self.paid or len(self.paid) != self._first.item():
             return None
-        low, high = ranges[measure].tolist()
+        if self._is_objective(measure):
+            return self.paid_results(losses_count=losses_count)
         pairs = self.in_paid_blocks("pairs").reshape(len(self.paid), *self.state.pairs.shape[1:])
         counts = pairs[:, :, measure, measure]
-        inward = self._by_measure("values")[..., measure]
-        sums = self._units.unit[measure] * inward + counts * (self._units.low[measure] - low)
         losses = np.maximum(self._pulls_in_paid_blocks - counts, 0.0)
-        centres = np.full_like(counts, low)
-        return BlockResults(counts, losses, sums, (high - low) * sums, centres)
+        if not losses_count:
+            losses = self._to_come_in_blocks[..., measure].copy()
+            for cell, tag, values in self._known_of_overdue():
+                losses[serial_of_tag(tag), cell] += np.isnan(values[measure])
+        unit = self._units.unit[measure]
+        return BlockResults(
+            counts,
+            losses,
+            unit * self._by_measure("values")[..., measure],
+            unit * (unit * self._by_measure("squares")[..., measure]),
+            np.full_like(counts, self._units.low[measure]),
+        )
 
     @property
     def objective_data(self) -> tuple[Floats, Floats]:

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import promise
-from fairtrial.confidence.effects import DifferenceAt
-from fairtrial.confidence.means import Means, Settled, means_from, means_of
+from fairtrial.confidence.means import BlockMeans, Means, Settled, means_of
 from fairtrial.core.progress_parts import MeasureLimit, MeasureValues
 from fairtrial.core.recommendation import Estimate, Guarantee
 from fairtrial.subpopulations.policies.cell_report import targets_of_arms
@@ -29,7 +28,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-FromBlocks = Callable[[int | None], DifferenceAt | None]
+InRange = Callable[[int | None], BlockMeans | None]
 
 
 def promise_on_measures(problem: Problem, delta: float) -> Guarantee:
@@ -62,17 +61,15 @@ def cell_estimates(
     settled: Settled,
     problem: Problem,
     delta: float,
-    from_blocks: FromBlocks,
+    in_range: InRange,
 ) -> tuple[Estimate, ...]:
     """Return an estimate of every measure of every cell.
 
-    `from_blocks` finds means of a measure, or of the objective (None), from blocks that have all
-    results that count, if there are any.
+    `in_range` finds means of a measure, or of the objective (None), if measures have ranges.
     """
     values = blocks.values
     so_far = Means.so_far(*_so_far(blocks))
-    found = _means(blocks, settled, problem, _level(delta))
-    found = _within_ranges(_means_from_blocks(found, from_blocks, delta), problem)
+    found = _means_of_cells(blocks, settled, problem, delta, in_range)
     estimates = []
     for place in np.ndindex(values.shape):
         k, group, m = place
@@ -104,14 +101,14 @@ def arm_estimates(
     settled: Settled,
     problem: Problem,
     delta: float,
-    from_blocks: FromBlocks,
+    in_range: InRange,
 ) -> tuple[Estimate, ...]:
     """Return an estimate of the quality of every arm, in the units of the objective.
 
-    Its results are the pulls with all the values that the objective needs. `from_blocks`: as in
+    Its results are the pulls with all the values that the objective needs. `in_range`: as in
     `cell_estimates`.
     """
-    found = _means_of_arms(blocks, settled, problem, delta, from_blocks(None))
+    found = _means_of_arms(blocks, settled, problem, delta, in_range(None))
     found = found.within(blocks.objective_spread.reward_range)
     needed = np.asarray(problem.objective_weights) != 0.0
     counted = settled.counts[..., needed].min(axis=2).sum(axis=1)
@@ -130,17 +127,33 @@ def arm_estimates(
     )
 
 
+def _means_of_cells(
+    blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float, in_range: InRange
+) -> Means:
+    """Return the means of all measures, shape (K, L, M)."""
+    if problem.measure_ranges is None:
+        return _means(blocks, settled, problem, _level(delta))
+    by_measure = []
+    for m in range(len(problem.measures)):
+        find = in_range(m)
+        if find is not None:
+            by_measure.append(find.of_each(delta).reshaped(problem.shape))
+    found = Means(*(np.stack(values, axis=-1) for values in zip(*by_measure, strict=True)))
+    return found.or_so_far(*_so_far(blocks))
+
+
 def _means_of_arms(
     blocks: MeasuredBlocks,
     settled: Settled,
     problem: Problem,
     delta: float,
-    objective: DifferenceAt | None,
+    objective: BlockMeans | None,
 ) -> Means:
     """Return the mean objective of every arm over all groups."""
-    if objective is not None:
-        return means_from(objective, targets_of_arms(problem), delta)
     weights = problem.shares[:, np.newaxis] * np.asarray(problem.objective_weights)
+    if objective is not None:
+        found = objective.of(targets_of_arms(problem), delta)
+        return found.around(_plain_means(blocks, settled).combined(weights).mean)
     used = weights != 0.0
     return _means(blocks, settled, problem, delta / used.sum()).combined(weights)
 
@@ -159,29 +172,14 @@ def _level(delta: float) -> float:
     return 2.0 * delta / (2.0 + delta)
 
 
-def _means_from_blocks(means: Means, from_blocks: FromBlocks, delta: float) -> Means:
-    """Return the means of all measures, shape (K, L, M), from blocks wherever these find them."""
-    *cells, measures = means.mean.shape
-    by_measure = []
-    for m in range(measures):
-        own = Means(*(values[..., m] for values in means))
-        find = from_blocks(m)
-        if find is not None:
-            found = means_from(find, np.eye(math.prod(cells)), delta)
-            own = Means(*(values.reshape(cells) for values in found))
-        by_measure.append(own)
-    return Means(*(np.stack(values, axis=-1) for values in zip(*by_measure, strict=True)))
-
-
-def _within_ranges(means: Means, problem: Problem) -> Means:
-    ranges = problem.measure_ranges
-    return means.within(None if ranges is None else (ranges[:, 0], ranges[:, 1]))
-
-
 def _means(blocks: MeasuredBlocks, settled: Settled, problem: Problem, level: float) -> Means:
-    ranges = problem.measure_ranges
-    ends = None if ranges is None else (ranges[:, 0], ranges[:, 1])
-    return means_of(settled, _scales(problem), level, ends).or_so_far(*_so_far(blocks))
+    """Return the means of all measures with known noise."""
+    return means_of(settled, _scales(problem), level).or_so_far(*_so_far(blocks))
+
+
+def _plain_means(blocks: MeasuredBlocks, settled: Settled) -> Means:
+    """Return the means of all measures without intervals."""
+    return Means.so_far(settled.counts, settled.sums).or_so_far(*_so_far(blocks))
 
 
 def _so_far(blocks: MeasuredBlocks) -> tuple[Floats, Floats]:
@@ -190,10 +188,7 @@ def _so_far(blocks: MeasuredBlocks) -> tuple[Floats, Floats]:
 
 
 def _scales(problem: Problem) -> Floats:
-    """Return the sub-Gaussian scale of every measure, shape (K, L, M)."""
-    if problem.measure_ranges is not None:
-        half = 0.5 * np.ptp(problem.measure_ranges, axis=1)
-        return np.broadcast_to(half, (*problem.shape, half.size))
+    """Return the sub-Gaussian scale of every measure with known noise, shape (K, L, M)."""
     if problem.noise_covariance is not None:
         return np.sqrt(np.diagonal(problem.noise_covariance, axis1=2, axis2=3))
     return np.asarray(problem.measure_noise_std)
@@ -221,7 +216,7 @@ def limits_of_measures(
     problem: Problem,
     delta: float,
     threshold: float,
-    from_blocks: FromBlocks,
+    in_range: InRange,
     *,
     holds: bool,
 ) -> tuple[MeasureLimit, ...]:
@@ -245,7 +240,7 @@ def limits_of_measures(
     threshold : float
         The log evidence at which the policy settles a ledger that it tests separately; the ledger
         is infinite from then on.
-    from_blocks : callable
+    in_range : callable
         As in `cell_estimates`.
     holds : bool
         Whether the guarantee holds; without it no limit counts as kept.
@@ -254,10 +249,11 @@ def limits_of_measures(
 
     @cache
     def means_at(level: float) -> Means:
-        return _within_ranges(_means(blocks, settled, problem, level), problem)
+        return _means(blocks, settled, problem, level)
 
+    plain = _plain_means(blocks, settled)
     own = [
-        _own_from_blocks(row, problem, delta, from_blocks)
+        _own_in_range(row, problem, delta, in_range, plain)
         or _own(row, problem, _level(delta), means_at)
         for row in problem.limit_rows
     ]
@@ -295,16 +291,23 @@ def _own(
     """
     weights = _groups_of(row, problem)[:, np.newaxis] * row.weights
     arms = 1 if row.control is None else 2
-    shared = level / (arms * np.count_nonzero(weights))
-    means = means_at(shared).combined(weights)
-    return means if row.control is None else means.apart_from(row.control)
+    return _limited(means_at(level / (arms * np.count_nonzero(weights))), row, problem)
 
 
-def _own_from_blocks(
-    row: LimitRow, problem: Problem, delta: float, from_blocks: FromBlocks
+def _limited(means: Means, row: LimitRow, problem: Problem) -> Means:
+    """Return what a limit is on, from the means of all measures."""
+    own = means.combined(_groups_of(row, problem)[:, np.newaxis] * row.weights)
+    return own if row.control is None else own.apart_from(row.control)
+
+
+def _own_in_range(
+    row: LimitRow, problem: Problem, delta: float, in_range: InRange, plain: Means
 ) -> Means | None:
-    """Return the same from blocks, if these find them; NaN for arms that the limit is not on."""
-    find = from_blocks(row.measure)
+    """Return the same if measures have ranges; NaN for arms that the limit is not on.
+
+    `plain`: the means of all measures.
+    """
+    find = in_range(row.measure)
     if find is None:
         return None
     arms = np.eye(len(problem.arms))
@@ -313,8 +316,8 @@ def _own_from_blocks(
     )
     limited = np.isfinite(row.bounds)
     found = np.full((3, len(arms)), np.nan)
-    found[:, limited] = means_from(find, targets[limited], delta)
-    return Means(*found)
+    found[:, limited] = find.of(targets[limited], delta)
+    return Means(*found).around(_limited(plain, row, problem).mean)
 
 
 def _groups_of(row: LimitRow, problem: Problem) -> Floats:
@@ -333,7 +336,7 @@ def _limits_of_arms(problem: Problem) -> Iterator[tuple[int, int, LimitRow]]:
 
 
 def values_of_measures(
-    blocks: MeasuredBlocks, settled: Settled, problem: Problem, delta: float
+    blocks: MeasuredBlocks, settled: Settled, problem: Problem
 ) -> tuple[MeasureValues, ...]:
     """Return for every measure of a cell the numbers of known and missing values, and the mean.
 
@@ -342,12 +345,12 @@ def values_of_measures(
 
     Parameters
     ----------
-    blocks, settled, problem, delta
+    blocks, settled, problem
         As in `limits_of_measures`.
     """
     values = blocks.values
     missing = blocks.never_known.reshape(values.shape)
-    means = _means(blocks, settled, problem, delta)
+    means = _plain_means(blocks, settled)
     return tuple(
         MeasureValues(
             problem.arms[k],

@@ -159,6 +159,7 @@ def _begin_block(state: State, slot: int) -> None:
     state.runner_up[slot] = NOBODY
     state.bets.number[slot] = 0
     state.values[slot] = 0.0
+    state.squares[slot] = 0.0
     state.pairs[slot] = 0.0
     state.complete[slot] = 0.0
     state.absent[slot] = 0.0
@@ -488,6 +489,7 @@ def _add_to_block(
         if math.isnan(values[m]):
             continue
         state.values[slot, cell, m] += sign * values[m]
+        state.squares[slot, cell, m] += sign * square(values[m])
         for other in range(outcomes_of(model)):
             if not math.isnan(values[other]):
                 state.pairs[slot, cell, m, other] += sign
@@ -507,6 +509,7 @@ def _add_news(
         is_new = math.isnan(before[m])
         if is_new:
             state.values[slot, cell, m] += now[m]
+            state.squares[slot, cell, m] += square(now[m])
         for other in range(outcomes_of(model)):
             if not math.isnan(now[other]) and (is_new or math.isnan(before[other])):
                 state.pairs[slot, cell, m, other] += 1.0

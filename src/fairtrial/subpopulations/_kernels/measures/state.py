@@ -61,6 +61,7 @@ class State(NamedTuple):
     coefficients: Annotated[Floats, "slots bets roles groups measures"]
     centres: Annotated[Floats, "slots bets roles groups measures"]
     values: Annotated[Floats, "slots actions measures"]  # sums of the values
+    squares: Annotated[Floats, "slots actions measures"]  # sums of their squares
     pairs: Annotated[Floats, "slots actions measures measures"]  # numbers of values, and of pairs
     complete: Annotated[Floats, "slots actions"]  # pulls whose objective is known, as in `sums`
     absent: Annotated[Floats, "slots actions measures"]  # pulls that will never give it
