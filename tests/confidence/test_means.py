@@ -1,6 +1,7 @@
 """Means of results of which some are missing: no missing value can move one out of its interval."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -162,7 +163,10 @@ def test_actions_are_independent_and_those_never_drawn_have_no_mean(monkeypatch)
     own = [blocks_of([rng.random(n).tolist() for n in row]) for row in ((3, 0, 9), (0, 2, 4))]
     nothing = blocks_of([[], [], []])
     together = BlockResults(
-        *map(np.hstack, zip(*(vars(one).values() for one in (*own, nothing)), strict=True))
+        *(
+            np.hstack([getattr(one, name) for one in (*own, nothing)])
+            for name in ("counts", "losses", "sums", "squares", "centres")
+        )
     )
     monkeypatch.setattr(means, "_MOST_AT_ONCE", 40)  # one action after the other
     found = means_in_range(together, 0.0, 1.0, 0.1)
@@ -230,3 +234,20 @@ def test_without_blocks_a_sum_has_the_intervals_of_its_means_only_if_it_never_ha
     assert found.lower == pytest.approx(0.75 * single.lower[0] - 0.25 * single.upper[1])
     assert found.upper == pytest.approx(0.75 * single.upper[0] - 0.25 * single.lower[1])
     assert found.estimate == pytest.approx(0.75 / 3 - 0.25 / 10)
+
+
+def test_guesses_are_those_of_what_was_known_when_a_block_began():
+    """So a value that comes late changes its own block, and no bet on a later one."""
+    rng = np.random.default_rng(7)
+    values = [rng.random(8).tolist() for _ in range(6)]
+    now = blocks_of(values)
+    number, sums, squares = (
+        np.cumsum(part, axis=0) - part for part in (now.counts, now.sums, now.squares)
+    )
+    frozen = replace(now, earlier=np.stack([number, sums, squares]))
+    plain = means_in_range(now, 0.0, 1.0, 0.1)
+    assert means_in_range(frozen, 0.0, 1.0, 0.1).at(0) == pytest.approx(plain.at(0))
+    values[0] = [*values[0], 0.9]
+    late = blocks_of(values)
+    found = means_in_range(replace(late, earlier=frozen.earlier), 0.0, 1.0, 0.1)
+    assert found.lower[0] != pytest.approx(means_in_range(late, 0.0, 1.0, 0.1).lower[0], abs=1e-9)

@@ -235,3 +235,40 @@ def test_features_that_make_no_sense_are_refused(options: dict[str, object]) -> 
     with raises(errors.InvalidArgument) as error:
         analyse(PROBLEM.clone(prediction=None), frame, order="day", features=["late"])
     assert error.value.name == "features"
+
+
+def test_with_several_measures_means_and_differences_use_all_units_too() -> None:
+    frame = trial(900, gain=0.5)
+    rng = np.random.default_rng(4)
+    frame["harm"] = (rng.random(len(frame)) < 0.1).astype(float)
+    frame.loc[::9, "harm"] = None
+    problem = Problem(
+        ["old", "new"],
+        {"f": 0.5, "m": 0.5},
+        measures={"good": (0, 1), "harm": (0, 1)},
+        objective="good",
+        ceilings={"harm": 0.5},
+        control="old",
+        prediction={"good": (0, 1)},
+    )
+    columns = {"good": "outcome", "harm": "harm"}
+    with analyse(
+        problem, frame, order="day", outcome=columns, prediction={"good": "score"}
+    ) as study:
+        progress, policy = study.progress(), study.policy
+        assert policy.stopped
+        assert progress.asked < 600
+        good, harm = (policy._measure_in_range(one).results for one in (0, 1))
+    cells = frame.groupby(["arm", "group"])
+    for results, name in ((good, "outcome"), (harm, "harm")):
+        assert len(results.counts) == len(policy._blocks.paid) + 2
+        for action in range(4):
+            labels = problem.labels(action)
+            cell = cells.get_group((labels["arm"], labels["group"]))[name]
+            assert results.counts[:, action].sum() == cell.count()
+            assert results.losses[:, action].sum() == cell.isna().sum()
+            sums = (results.sums + results.counts * results.centres)[:, action].sum()
+            assert sums == pytest.approx(cell.sum())
+    effect = next(one for one in progress.effects if one.group is None)
+    assert effect.upper - effect.lower < 0.3
+    assert effect.lower < 0.5 < effect.upper

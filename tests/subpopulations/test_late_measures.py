@@ -179,7 +179,7 @@ def test_the_state_is_saved_while_values_are_awaited():
 def test_a_measure_without_a_limit_whose_bad_values_come_last_has_no_wrong_interval(losses):
     problem = Problem(2, 1, measures={"fast": (0, 1), "slow": (0, 1)}, objective="fast")
     policy = BlockBetting(problem, delta=0.1, losses=losses, seed=1)
-    for fast, slow in np.random.default_rng(0).integers(0, 2, (600, 2)):
+    for fast, slow in np.random.default_rng(2).integers(0, 2, (600, 2)):
         pull = policy.ask()
         if slow:
             policy.tell(pull, {"fast": float(fast), "slow": 1.0})
@@ -227,8 +227,9 @@ def test_when_the_last_form_comes_or_is_lost_by_chance_nothing_counts_as_its_wor
         policy.fail(forgotten)
     settled = policy._settled_measures(policy._measured)
     assert settled.missing.sum() == 0.0
-    assert effect_of(policy).upper < before.upper
-    assert effect_of(policy).lower >= before.lower
+    # It is of the control, for which 0 is the worst value at the upper end.
+    assert effect_of(policy).upper <= before.upper
+    assert effect_of(policy).lower > before.lower
 
 
 def test_pulls_that_still_wait_for_measures_are_not_counted_as_settled_results():

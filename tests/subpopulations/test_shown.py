@@ -309,16 +309,18 @@ BLOCKS = {"delta": DELTA, "initial_pulls": 3, "batch": 12}
 def chaotic(problem, rng, pulls, *, loses=0.1):
     """Tell results in random order, lose some, correct some, and restore the state every time.
 
-    Yield the policy and the known values by pull.
+    Yield the policy, the known values by pull, and those in settled blocks when each block began.
     """
     policy, measures = BlockBetting(problem, seed=2, **BLOCKS), problem.measures
-    known, number = {}, 0
+    known, number, begun = {}, 0, [{}]
     while number < pulls:
         restored = BlockBetting(problem, seed=2, **BLOCKS)
         restored.set_state(policy.get_state())
         policy = restored
         while len(policy.outstanding()) < 25 and not policy.stopped:
             policy.ask()
+            while len(begun) < policy._blocks.planned:
+                begun.append(in_settled_blocks(policy, known))
         waiting = policy.outstanding()
         pull = waiting[rng.integers(len(waiting))]
         number += 1
@@ -342,27 +344,47 @@ def chaotic(problem, rng, pulls, *, loses=0.1):
             known[corrected]["good"] = 1.0 - before["good"]
             old, new = before, known[corrected]
             policy.amend(corrected, *([old, new] if measures else [old["good"], new["good"]]))
-        yield policy, known
+        yield policy, known, begun
 
 
-def settled_blocks(policy, known, measure, low):
+def in_settled_blocks(policy, known):
+    """Return a copy of the values of pulls of settled blocks."""
+    settled = len(policy._blocks.paid)
+    return {
+        pull: dict(values)
+        for pull, values in known.items()
+        if 0 <= serial_of_tag(pull.tag) < settled
+    }
+
+
+def moments(known, actions, measure, low):
+    """Return the number of values of a measure by action, their sums and sums of squares."""
+    found = np.zeros((3, actions))
+    for pull, values in known.items():
+        if measure in values:
+            off = values[measure] - low
+            found[:, pull.action] += (1.0, off, off * off)
+    return found
+
+
+def settled_blocks(policy, known, begun, measure, low):
     """Return the results of settled blocks from values by pull; what lacks is lost."""
     drawn = policy._blocks.in_paid_blocks("blocks.planned")
-    counts, sums, squares = np.zeros((3, *drawn.shape))
-    for pull, values in known.items():
-        serial = serial_of_tag(pull.tag)
-        if 0 <= serial < len(drawn) and measure in values:
-            counts[serial, pull.action] += 1.0
-            sums[serial, pull.action] += values[measure] - low
-            squares[serial, pull.action] += (values[measure] - low) ** 2
-    return BlockResults(counts, drawn - counts, sums, squares, np.full_like(counts, low))
+    own = np.zeros((3, *drawn.shape))
+    for serial in range(len(drawn)):
+        of_block = {pull: one for pull, one in known.items() if serial_of_tag(pull.tag) == serial}
+        own[:, serial] = moments(of_block, drawn.shape[1], measure, low)
+    earlier = [moments(one, drawn.shape[1], measure, low) for one in begun[: len(drawn)]]
+    counts, sums, squares = own
+    centres = np.full_like(counts, low)
+    return BlockResults(counts, drawn - counts, sums, squares, centres, np.stack(earlier, axis=1))
 
 
 @pytest.mark.parametrize("about", [{"reward_range": (0, 1), "floors": None}, OF_MEASURES])
 def test_means_are_those_of_settled_blocks_whatever_is_late_lost_or_corrected(about):
     problem, rng = Problem(["a", "b"], {"x": 0.4, "y": 0.6}, **about), np.random.default_rng(8)
     looks = worst = 0
-    for policy, known in chaotic(problem, rng, 200):
+    for policy, known, begun in chaotic(problem, rng, 200):
         if not policy._blocks.paid or rng.random() < 0.8:
             continue
         looks += 1
@@ -372,7 +394,7 @@ def test_means_are_those_of_settled_blocks_whatever_is_late_lost_or_corrected(ab
             shown = progress.actions[place :: len(problem.measures) or 1]
             if measure == "load" and not problem.measures:
                 continue
-            results = settled_blocks(policy, known, measure, ends[0])
+            results = settled_blocks(policy, known, begun, measure, ends[0])
             means = means_in_range(results, *ends, DELTA)
             for action, one in enumerate(shown):
                 assert (one.lower, one.upper) == pytest.approx(means.at(action)[1:], abs=1e-6)

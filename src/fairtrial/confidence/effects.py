@@ -170,6 +170,10 @@ class BlockResults:
         Sums and sums of squares of the results, each minus its centre.
     centres : array of shape (T, A)
         The value subtracted from each result; fixed before the block.
+    earlier : array of shape (3, T, A), optional
+        For each block, the number, the sum and the sum of squares of earlier results that were
+        known before its first result; each minus the centre of the block. By default those of all
+        earlier blocks, which must then have had all their results.
     """
 
     counts: Floats
@@ -177,6 +181,7 @@ class BlockResults:
     sums: Floats
     squares: Floats
     centres: Floats
+    earlier: Floats | None = None
 
     @property
     def drawn(self) -> Floats:
@@ -198,7 +203,7 @@ class BlockResults:
         return replace(self, losses=np.zeros_like(self.losses))
 
     def followed_by(self, later: BlockResults) -> BlockResults:
-        """Return these blocks and later ones."""
+        """Return these blocks and later ones, which began after these had all their results."""
         mine = (self.counts, self.losses, self.sums, self.squares, self.centres)
         theirs = (later.counts, later.losses, later.sums, later.squares, later.centres)
         return BlockResults(*map(np.concatenate, zip(mine, theirs, strict=True)))
@@ -214,7 +219,9 @@ class BlockResults:
     def only(self, blocks: NDArray[np.bool_], actions: NDArray[np.bool_]) -> BlockResults:
         """Return the results of the selected blocks and actions only."""
         fields = (self.counts, self.losses, self.sums, self.squares, self.centres)
-        return BlockResults(*(field[blocks][:, actions] for field in fields))
+        earlier = None if self.earlier is None else self.earlier[:, blocks][:, :, actions]
+        own = BlockResults(*(field[blocks][:, actions] for field in fields))
+        return replace(own, earlier=earlier)
 
     def in_units(self, low: float, width: float) -> BlockResults:
         """Return the results minus `low`, in units of `width`."""
@@ -224,11 +231,23 @@ class BlockResults:
             self.sums / width,
             self.squares / width / width,
             (self.centres - low) / width,
+            self._earlier_times(1.0 / width),
         )
+
+    def _earlier_times(self, factor: float) -> Floats | None:
+        if self.earlier is None:
+            return None
+        number, sums, squares = self.earlier
+        return np.stack([number, factor * sums, factor * (factor * squares)])
 
     def mirrored(self) -> BlockResults:
         """Return 1 minus each result."""
-        return replace(self, sums=-self.sums, centres=1.0 - self.centres)
+        return replace(
+            self,
+            sums=-self.sums,
+            centres=1.0 - self.centres,
+            earlier=self._earlier_times(-1.0),
+        )
 
     def with_losses_worth(self, values: Floats) -> BlockResults:
         """Return the results with values of shape (T, A) in place of lost pulls."""
@@ -239,6 +258,7 @@ class BlockResults:
             self.sums + self.losses * off,
             self.squares + self.losses * off**2,
             self.centres,
+            self.earlier,
         )
 
 
@@ -256,6 +276,9 @@ class GuessedResults:
         Number of the lost pulls whose guess is known; that of others counts as its worst.
     lost_guesses, lost_squares : array of shape (T, A)
         Sums and sums of squares of those guesses.
+    earlier : array of shape (2, T, A), optional
+        For each block, the number of earlier results that were known before its first result, and
+        the sum of squares of their differences from their guesses; as in `BlockResults`.
     """
 
     counts: Floats
@@ -265,17 +288,32 @@ class GuessedResults:
     guessed: Floats
     lost_guesses: Floats
     lost_squares: Floats
+    earlier: Floats | None = None
+
+    @property
+    def _own(self) -> list[Floats]:
+        """All fields of shape (T, A)."""
+        return [getattr(self, name) for name in self.__dataclass_fields__ if name != "earlier"]
 
     def followed_by(self, later: GuessedResults) -> GuessedResults:
-        """Return the results of these blocks and of later ones."""
-        names = self.__dataclass_fields__
-        pairs = ((getattr(self, name), getattr(later, name)) for name in names)
-        return GuessedResults(*(np.concatenate(pair) for pair in pairs))
+        """Return the results of these blocks and of later ones, which began after these ended."""
+        pairs = zip(self._own, later._own, strict=True)
+        return GuessedResults(*map(np.concatenate, pairs))
+
+    @property
+    def variances_before(self) -> Floats:
+        """The variance of differences from guesses, as known before each block, shape (T, A)."""
+        if self.earlier is None:
+            number, squares = _until(self.counts), _until(self.squares)
+        else:
+            number, squares = self.earlier
+        return np.asarray(np.clip((squares + 0.25) / (number + 1.0), 1e-9, 0.25))
 
     def only(self, blocks: NDArray[np.bool_], actions: NDArray[np.bool_]) -> GuessedResults:
         """Return the results of the selected blocks and actions only."""
-        fields = (getattr(self, name) for name in self.__dataclass_fields__)
-        return GuessedResults(*(field[blocks][:, actions] for field in fields))
+        earlier = None if self.earlier is None else self.earlier[:, blocks][:, :, actions]
+        own = GuessedResults(*(field[blocks][:, actions] for field in self._own))
+        return replace(own, earlier=earlier)
 
     def in_units(self, low: float, width: float) -> GuessedResults:
         """Return the results minus `low`, in units of `width`."""
@@ -287,6 +325,7 @@ class GuessedResults:
             squares=self.squares / width**2,
             lost_guesses=guesses / width,
             lost_squares=squares / width**2,
+            earlier=None if self.earlier is None else self.earlier / [[[1.0]], [[width**2]]],
         )
 
     def with_losses_worth(self, values: Floats) -> BlockResults:
@@ -354,15 +393,14 @@ def difference_with_guesses(
     known = results.only(usable, wanted).in_units(low, width)
     drawn = known.counts + known.losses
     weights = target[wanted] / drawn
-    before = (_until(known.squares) + 0.25) / (_until(known.counts) + 1.0)
-    variance = (weights**2 * drawn * np.clip(before, 1e-9, 0.25)).sum(axis=1)
+    variance = (weights**2 * drawn * known.variances_before).sum(axis=1)
     bets = _bets(weights, drawn, variance, level)
     ends = []
     for sign in (1.0, -1.0):
         taken = known.with_losses_worth(np.where(sign * weights > 0.0, 0.0, 1.0))
         gained = sign * taken.means_of(weights)
         least = float(np.minimum(sign * target, 0.0).sum())
-        end = _lower_end(taken, weights, bets, gained, np.zeros_like(before), level, least)
+        end = _lower_end(taken, weights, bets, gained, np.zeros_like(drawn), level, least)
         ends.append(sign * width * end)
     came = target[wanted] / np.maximum(known.counts, 1.0)
     means = (came * known.sums).sum(axis=1)
@@ -606,9 +644,12 @@ def known_before(results: BlockResults) -> tuple[Floats, Floats]:
     The prior is one result in the middle of the range, with the largest possible variance.
     """
     off = results.centres - 0.5
-    sums = _until(results.sums + results.counts * off)
-    squares = _until(results.squares + 2 * off * results.sums + results.counts * off**2)
-    counts = _until(results.counts) + 1.0
+    own = results.counts, results.sums, results.squares
+    number, summed, squared = own if results.earlier is None else results.earlier
+    sums, squares = summed + number * off, squared + 2 * off * summed + number * off**2
+    if results.earlier is None:
+        number, sums, squares = map(_until, (number, sums, squares))
+    counts = number + 1.0
     means = sums / counts
     variances = np.clip((squares + 0.25) / counts - means**2, 1e-9, 0.25)
     return 0.5 + means, variances

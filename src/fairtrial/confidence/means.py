@@ -295,7 +295,8 @@ def means_in_range(
         part &= np.asarray((known.drawn > 0.0).any(axis=0))
         if part.any():
             own = known.only(np.ones(blocks, dtype=np.bool_), part)
-            found[:, part] = low + (high - low) * _means_in_units(own, level, is_whole=is_whole)
+            inside = _means_in_units(own, level, is_whole=is_whole)
+            found[:, part] = np.clip(low + (high - low) * inside, low, high)
     return Means(*found)
 
 

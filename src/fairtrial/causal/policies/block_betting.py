@@ -199,7 +199,7 @@ class BlockBetting(BlockPolicy):
     problem: Problem
     environments = RowEnvironment
     results_are_independent = False
-    version = 7
+    version = 8
     state_fields = (*BlockPolicy.state_fields, *(f"_cells.{name}" for name in CellTest.fields))
     contradictions: tuple[Contradiction, ...] = ()
     """Statements of the model that the rows of an analysed log contradict."""

@@ -70,6 +70,8 @@ class Blocks(NamedTuple):
     came: Annotated[Floats, "actions"]  # results of settled blocks
     lost: Annotated[Floats, "actions"]  # lost pulls of settled blocks
     settled_sums: Annotated[Floats, "actions"]  # sums of the results of settled blocks
+    settled_squares: Annotated[Floats, "actions"]  # sums of `squares`, over settled blocks
+    known: Annotated[Floats, "slots actions 3"]  # number, sums and squares when opened
     order: Annotated[Integers, "1"]  # `FIXED`, `DRAWN` or `TOSSED`
     key: Annotated[Integers, "2"]  # of the coins
     coins: Annotated[Integers, "1"]  # number tossed so far
@@ -100,6 +102,9 @@ def open_block(blocks: Blocks, planned: Floats) -> None:
         blocks.squares[slot, action] = 0.0
         blocks.losses[slot, action] = 0.0
         blocks.shares[slot, action] = 0.0
+        blocks.known[slot, action, 0] = blocks.came[action]
+        blocks.known[slot, action, 1] = blocks.settled_sums[action]
+        blocks.known[slot, action, 2] = blocks.settled_squares[action]
         if planned[action] > 0.0:
             blocks.support[slot, width] = action
             width += 1
@@ -384,6 +389,7 @@ def close_oldest(blocks: Blocks) -> None:
         blocks.came[action] += blocks.results[slot, action]
         blocks.lost[action] += blocks.losses[slot, action]
         blocks.settled_sums[action] += blocks.sums[slot, action]
+        blocks.settled_squares[action] += blocks.squares[slot, action]
     blocks.first[0] += 1
     blocks.number[0] -= 1
 

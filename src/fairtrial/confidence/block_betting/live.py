@@ -151,6 +151,7 @@ class LiveBlocks:
         "blocks.came": "blocks.results",
         "blocks.lost": "blocks.losses",
         "blocks.settled_sums": "blocks.sums",
+        "blocks.settled_squares": "blocks.squares",
     }
     """Arrays with sums over paid blocks, and the arrays of a block that they sum."""
 
@@ -628,7 +629,15 @@ class LiveBlocks:
             sums * self.unit,
             squares * self.unit * self.unit,
             np.full_like(counts, self.centre),
+            self._earlier(self.in_paid_blocks("blocks.known").reshape(*counts.shape, 3)),
         )
+
+    def _earlier(self, known: Floats) -> Floats | None:
+        """Return what was known when blocks were opened, as in `BlockResults`.
+
+        `known`, shape (T, actions, 3): as in the state.
+        """
+        return np.moveaxis(known * [1.0, self.unit, self.unit * self.unit], 2, 0)
 
     def in_paid_blocks(self, path: str) -> Floats:
         """Return the values of an array of the state in all paid blocks, shape (T, ...)."""

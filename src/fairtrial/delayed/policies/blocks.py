@@ -179,7 +179,7 @@ class BlockBetting(BlockPolicy):
     """
 
     problem: Problem
-    version = 9
+    version = 10
     _keeps_outside = True
     environments = TimedEnvironment
     state_fields = ("_valued", "_blocks.unneeded", *BlockPolicy.state_fields)

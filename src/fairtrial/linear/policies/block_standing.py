@@ -55,6 +55,9 @@ class LinearBlocks(LiveBlocks):
         if _is_of_opening(pull):
             self.state.opening_sums[pull.action] += new - old
 
+    def _earlier(self, known: Floats) -> None:
+        """Return nothing: each block has its own prediction, which its results are counted from."""
+
     def _added_by_block(self, state: Any) -> dict[str, Floats]:
         # The sums of a block are of rewards minus its prediction.
         added = super()._added_by_block(state)

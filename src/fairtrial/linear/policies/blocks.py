@@ -106,7 +106,7 @@ class BlockBetting(BlockPolicy):
     'ab'
     """
 
-    version = 10
+    version = 11
     problem: Problem
     environments = ArmEnvironment
 

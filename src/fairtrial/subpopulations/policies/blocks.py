@@ -236,8 +236,8 @@ class BlockBetting(BlockPolicy):
             self._blocks = self._measured
         else:
             self._blocks = self._blocks_of_one_measure(problem)
-        is_adjusted = isinstance(self._blocks, PredictedBlocks) and not problem.measures
-        self._keeps_outside = problem.prediction is None or is_adjusted
+        # With known noise, adjusted differences are those of the blocks.
+        self._keeps_outside = not isinstance(self._blocks, ResidualBlocks)
         self._follow(assigned)
         self._require_pulls_for_a_bet()
 

@@ -73,6 +73,12 @@ class Cells(NamedTuple):
         """The results that means and differences count."""
         return self.settled or Settled(self.counts, self.sums, np.zeros_like(self.counts))
 
+    @property
+    def plain(self) -> Means:
+        """The means without intervals."""
+        known = self.known
+        return Means.so_far(known.counts, known.sums).or_so_far(self.counts, self.sums)
+
 
 class ArmsWithLimits(Answers):
     """The best arm that keeps its limits, by its number; K stands for "no arm"."""
@@ -225,10 +231,10 @@ def _arm_estimates(cells: Cells) -> tuple[Estimate, ...]:
 
 
 def _means(cells: Cells, level: float) -> Means:
-    if cells.in_range is None:
-        found = means_of(cells.known, cells.scale, level, cells.problem.reward_range)
-    else:
+    if cells.in_range is not None:
         found = cells.in_range.of_each(level).reshaped(cells.counts.shape)
+        return found.around(cells.plain.mean)
+    found = means_of(cells.known, cells.scale, level, cells.problem.reward_range)
     return found.or_so_far(cells.counts, cells.sums)
 
 
@@ -238,7 +244,7 @@ def _weighted_means(cells: Cells) -> Means:
     if cells.in_range is None:
         return _means(cells, cells.delta / len(shares)).weighted(shares)
     found = cells.in_range.of(targets_of_arms(cells.problem), cells.delta)
-    return found.around(_means(cells, cells.delta).weighted(shares).mean)
+    return found.around(cells.plain.weighted(shares).mean)
 
 
 def targets_of_arms(problem: Problem) -> Floats:

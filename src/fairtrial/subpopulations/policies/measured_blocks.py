@@ -253,6 +253,9 @@ class MeasuredBlocks(CellBlocks):
         **LiveBlocks.accounts,
         "was_absent": "absent",
         "was_present": "present",
+        "was_complete": "complete",
+        "settled_squares": "squares",
+        "settled_adjusted": "adjusted",
         "settled_values": "values",
         "settled_pairs": "pairs",
     }
@@ -737,6 +740,7 @@ class MeasuredBlocks(CellBlocks):
             self.in_paid_blocks("blocks.sums") * self.unit,
             self.in_paid_blocks("blocks.squares") * self.unit * self.unit,
             np.full_like(complete, self.centre),
+            self._earlier(self._known_of_objective),
         )
         if losses_count or self._counts_what_is_to_come:
             return found
@@ -745,7 +749,7 @@ class MeasuredBlocks(CellBlocks):
 
     def shown_values(self, values: Floats) -> Floats:
         """Return the objective of a pull and all its values; NaN where one is unknown."""
-        weights = np.asarray(self._problem.objective_weights)
+        weights = np.asarray(self._problem.objective_weights)[: self.outcomes]
         used = weights != 0.0
         known = np.asarray(values, dtype=np.float64)
         return np.concatenate([[known[used] @ weights[used]], known])
@@ -772,14 +776,24 @@ class MeasuredBlocks(CellBlocks):
             losses = self._to_come_in_blocks[..., measure].copy()
             for cell, tag, values in self._known_of_overdue():
                 losses[serial_of_tag(tag), cell] += np.isnan(values[measure])
-        unit = self._units.unit[measure]
+        unit, shape = self._units.unit[measure], (*self.state.was_absent.shape, 3)
+        known = self.in_paid_blocks("known").reshape(len(self.paid), *shape)[:, :, measure]
         return BlockResults(
             counts,
             losses,
             unit * self._by_measure("values")[..., measure],
             unit * (unit * self._by_measure("squares")[..., measure]),
             np.full_like(counts, self._units.low[measure]),
+            np.moveaxis(known * [1.0, unit, unit * unit], 2, 0),
         )
+
+    @property
+    def _known_of_objective(self) -> Floats:
+        """What was known of the objective when paid blocks were opened, shape (T, cells, 3)."""
+        complete = self.in_paid_blocks("known_complete")
+        known = self.in_paid_blocks("blocks.known").reshape(*complete.shape, 3)
+        known[:, :, 0] = complete
+        return known
 
     @property
     def objective_data(self) -> tuple[Floats, Floats]:

@@ -139,7 +139,7 @@ def _means_of_cells(
         if find is not None:
             by_measure.append(find.of_each(delta).reshaped(problem.shape))
     found = Means(*(np.stack(values, axis=-1) for values in zip(*by_measure, strict=True)))
-    return found.or_so_far(*_so_far(blocks))
+    return found.around(_plain_means(blocks, settled).mean)
 
 
 def _means_of_arms(

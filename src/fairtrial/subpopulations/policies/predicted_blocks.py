@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import ClassVar
 
@@ -208,7 +209,10 @@ class PredictedBlocks(RecordedPredictions):
         if not losses_count:
             # Those that count are still to come: their guess is taken as unknown.
             of_lost = [np.zeros_like(row) for row in of_lost]
-        return GuessedResults(counts, losses, off, squares, *of_lost)
+        known = [self.in_paid_blocks(name) for name in ("known_complete", "known_adjusted")]
+        earlier = np.stack(known)[:, : len(counts)]
+        own = GuessedResults(counts, losses, off, squares, *of_lost)
+        return replace(own, earlier=earlier)
 
     @property
     def _middle(self) -> Floats:

@@ -92,6 +92,7 @@ from fairtrial.subpopulations._kernels.measures.predictions import (
     objective_of,
 )
 from fairtrial.subpopulations._kernels.measures.state import (
+    OFF_SQUARED,
     STATE,
     State,
     opened,
@@ -170,6 +171,14 @@ def _begin_block(state: State, slot: int) -> None:
     state.fits[slot] = 0.0
     state.guess[slot] = 0.0
     state.adjusted[slot] = 0.0
+    for cell in range(state.was_complete.size):
+        state.known_complete[slot, cell] = state.was_complete[cell]
+        for m in range(state.settled_values.shape[1]):
+            state.known[slot, cell, m, 0] = state.settled_pairs[cell, m, m]
+            state.known[slot, cell, m, 1] = state.settled_values[cell, m]
+            state.known[slot, cell, m, 2] = state.settled_squares[cell, m]
+    for cell in range(state.settled_adjusted.shape[0]):
+        state.known_adjusted[slot, cell] = state.settled_adjusted[cell, OFF_SQUARED]
 
 
 @kernel
@@ -349,10 +358,15 @@ def _pay(model: Model, _rules: Rules, state: State, slot: int) -> None:
     """Pay the bets of a block; count its measures that came and those that never will."""
     pay_bets(model, state, slot)
     for cell in range(state.was_absent.shape[0]):
+        state.was_complete[cell] += state.complete[slot, cell]
+        if model.predicted:
+            for part in range(state.adjusted.shape[2]):
+                state.settled_adjusted[cell, part] += state.adjusted[slot, cell, part]
         for m in range(state.was_absent.shape[1]):
             state.was_absent[cell, m] += state.absent[slot, cell, m]
             state.was_present[cell, m] += state.present[slot, cell, m]
             state.settled_values[cell, m] += state.values[slot, cell, m]
+            state.settled_squares[cell, m] += state.squares[slot, cell, m]
             for other in range(state.was_absent.shape[1]):
                 state.settled_pairs[cell, m, other] += state.pairs[slot, cell, m, other]
     for m in range(state.awaited.shape[1]):

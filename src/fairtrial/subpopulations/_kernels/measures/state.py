@@ -40,7 +40,7 @@ class State(NamedTuple):
     known; its other values are added to its block whenever they come. Data on a pair of measures
     are from pulls that gave both.
 
-    The last five arrays exist only with predictions: ``roles//4`` is then 1, else 0.
+    The last seven arrays exist only with predictions: ``roles//4`` is then 1, else 0.
     """
 
     counts: Annotated[Floats, "arms groups measures measures"]  # values of each, and of each pair
@@ -69,8 +69,12 @@ class State(NamedTuple):
     awaited: Annotated[Floats, "slots measures"]  # received pulls that may still give it
     was_absent: Annotated[Floats, "actions measures"]  # `absent`, over settled blocks
     was_present: Annotated[Floats, "actions measures"]
+    was_complete: Annotated[Floats, "actions"]  # `complete`, over settled blocks
     settled_values: Annotated[Floats, "actions measures"]  # `values`, over settled blocks
+    settled_squares: Annotated[Floats, "actions measures"]  # `squares`, over settled blocks
     settled_pairs: Annotated[Floats, "actions measures measures"]  # `pairs`, over settled blocks
+    known: Annotated[Floats, "slots actions measures 3"]  # number, sums and squares when opened
+    known_complete: Annotated[Floats, "slots actions"]  # `was_complete` when opened
     is_late: Annotated[Integers, "1"]  # whether a value was awaited when its block was settled
     settled_noise: Annotated[Floats, f"actions*directions {NUMBERED_COLUMNS}"]
     in_noise: Annotated[Integers, "directions"]  # number of first blocks in `settled_noise`
@@ -80,6 +84,8 @@ class State(NamedTuple):
     fits: Annotated[Floats, "slots predictions groups 2"]  # by `SLOPE` and `EXPECTED`
     guess: Annotated[Floats, "slots roles//4*groups"]  # of an objective with mean predictions
     adjusted: Annotated[Floats, "slots roles//4*actions 5"]  # objectives minus their guesses
+    settled_adjusted: Annotated[Floats, "roles//4*actions 5"]  # `adjusted`, over settled blocks
+    known_adjusted: Annotated[Floats, "slots roles//4*actions"]  # its squares when opened
 
 
 CONSTANTS = Layout(Constants)
