@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
-from fairtrial import subpopulations
+from fairtrial import causal, delayed, linear, subpopulations
 from fairtrial.core.compilation import compiled, counted, kernel, uncounted, use_tier
 from fairtrial.simulation import simulate
 
@@ -37,6 +37,28 @@ CASES = {
         ),
     ),
 }
+
+
+FEATURES = [[1, 0], [0, 1], [0.7, 0.7]]
+TABLES = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
+
+
+def other(name):
+    """Return a policy of another family and its environment."""
+    if name == "causal":
+        problem, environment = causal.chain(0.4, TABLES, [0.1, 0.9], 0.2)
+        return causal.BlockBetting(problem, seed=2), environment
+    if name == "linear":
+        problem = linear.Problem(FEATURES, noise_std=1.0)
+        environment = linear.GaussianEnvironment(problem, [1.0, 0.2])
+        return linear.BlockBetting(problem, seed=2), environment
+    tolerance = 0.1 if name == "delayed, tolerance" else 0.0
+    problem = delayed.Problem(5, 2, noise_std=1.0, tolerance=tolerance)
+    environment = delayed.SimulatedEnvironment(problem, np.linspace(1, 0, 5), loss=0.1)
+    return delayed.BlockBetting(problem, seed=2), environment
+
+
+OTHERS = ("delayed", "delayed, tolerance", "linear", "causal")
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +103,44 @@ def test_a_live_policy_leaves_no_memory_in_use(case):
         for _ in range(150):
             value = float(generator.random() < 0.4)
             policy.tell(policy.ask(), {"y": value, "z": value} if problem.measures else value)
+        policy.progress()
+
+    use_tier("compile")
+    try:
+        play()
+        before = in_use()
+        play()
+        assert in_use() == before
+    finally:
+        use_tier("auto")
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_simulations_of_other_families_leave_no_memory_in_use(name):
+    policy, environment = other(name)
+
+    def run():
+        simulate(policy, environment, 3, seed=1, horizon=400, progress=False)
+
+    run()
+    before = in_use()
+    run()
+    assert in_use() == before
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_live_policy_of_another_family_leaves_no_memory_in_use(name):
+    def play():
+        policy, environment = other(name)
+        generator = np.random.default_rng(3)
+        for number in range(150):
+            pull = policy.ask()
+            if number % 10 == 9 and name != "causal":
+                policy.fail(pull)
+            elif name == "causal":
+                policy.tell(pull, environment.sample(pull, generator))
+            else:
+                policy.tell(pull, generator.normal())
         policy.progress()
 
     use_tier("compile")

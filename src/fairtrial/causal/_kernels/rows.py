@@ -4,12 +4,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal._row_source import RowSource
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, uncounted
 
 Integers = NDArray[np.int64]
 
 
-@kernel
+@uncounted
 def draw_row(
     source: RowSource, arm: int, forced: int, generator: np.random.Generator, row: Integers
 ) -> None:

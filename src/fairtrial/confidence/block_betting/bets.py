@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.end_bets import log_end_bet
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, kernel, uncounted
+from fairtrial.core.compilation import counted, inlined, kernel, uncounted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -130,7 +130,7 @@ def log_mixture(cash: float, weights: Floats, logs: Floats) -> float:
     return largest + math.log(total)
 
 
-@kernel
+@counted
 def log_bet(m: float, f: float, e: float) -> float:
     """Return the log of what a block pays: Gaussian or sub-Gaussian noise, known scale.
 
@@ -302,7 +302,7 @@ def pay_bounded(bets: Bets, slot: int, ledgers: Floats) -> None:
             ledgers[ledger] += bounded_gain(bets, slot, bet)
 
 
-@kernel
+@uncounted
 def known_noise_gain(bets: Bets, slot: int, bet: int, effect: float, variance: float) -> float:
     """Return the log of the payment of a bet under noise of known scale.
 

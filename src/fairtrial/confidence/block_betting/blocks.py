@@ -148,7 +148,7 @@ def _place_in(weights: Floats, height: float) -> int:
     return found
 
 
-@kernel
+@uncounted
 def next_coin(blocks: Blocks) -> float:
     """Toss the next coin: a number uniform on [0, 1)."""
     coin = philox_uniform(blocks.key[0], blocks.key[1], blocks.coins[0], 0)
@@ -252,7 +252,7 @@ def _sum_of_column(weights: Floats, slot: int, column: int, columns: int) -> flo
     return total
 
 
-@kernel
+@uncounted
 def draw_action(blocks: Blocks, weights: Floats, columns: int) -> int:
     """Draw an action with these weights, for a pull outside of blocks."""
     found = _place_in(weights, next_coin(blocks) * sum_of(weights))

@@ -17,7 +17,7 @@ from fairtrial.confidence.block_betting.bets import NO_BET, Bets
 from fairtrial.confidence.block_betting.blocks import Blocks
 from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.core.arithmetic import sum_of
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, kernel, uncounted
 
 Floats = NDArray[np.float64]
 
@@ -179,7 +179,7 @@ def chance_by_end(
     return min(1.0, ends_above + crossed_before)
 
 
-@kernel
+@uncounted
 def fit_to_end(planned: Floats, size: float, left: float) -> None:
     """Let a block, by cell, not exceed the pulls that are left, or have exactly those of the end.
 

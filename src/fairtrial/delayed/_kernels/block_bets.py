@@ -15,7 +15,7 @@ from fairtrial.confidence.block_betting.bets import (
 from fairtrial.confidence.block_betting.blocks import Blocks
 from fairtrial.confidence.block_betting.planned_end import End, aim_bet, is_lacking
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, kernel, uncounted
 from fairtrial.delayed._kernels.block_plans import (
     bet_on,
     bet_on_target,
@@ -72,7 +72,7 @@ def place_bets(rules: Rules, state: State, slot: int) -> None:
         _place(rules, plans, planned, bets, slot, bet, worst, best, end)
 
 
-@kernel
+@uncounted
 def _place(
     rules: Rules,
     plans: Plans,
@@ -90,7 +90,7 @@ def _place(
         freeze(rules, plans, planned, bets, slot, bet, j, b, end)
 
 
-@kernel
+@uncounted
 def _is_clear(
     rules: Rules, plans: Plans, planned: Floats, slot: int, j: int, b: int, end: End
 ) -> bool:
@@ -104,7 +104,7 @@ def _is_clear(
     return end.is_planned or square(gap) >= square(rules.pause) * error_of(plans, slot, j, b)
 
 
-@kernel
+@uncounted
 def freeze(
     rules: Rules,
     plans: Plans,
@@ -217,7 +217,7 @@ def _multiply(
     multiply_bet(bets, slot, bet, weight * (own - centre))
 
 
-@kernel
+@uncounted
 def correct_bets(
     rules: Rules,
     plans: Plans,
@@ -258,7 +258,7 @@ def _correct(
 # ------------------------------------------------------------------------- paying bets
 
 
-@kernel
+@uncounted
 def pay_bets(
     rules: Rules,
     wealth: Wealth,
@@ -294,7 +294,7 @@ def pay_bets(
     return finished
 
 
-@kernel
+@uncounted
 def _pay_on_target(
     rules: Rules,
     wealth: Wealth,
@@ -324,7 +324,7 @@ def _pay_on_target(
             wealth.own[0] = math.inf
 
 
-@kernel
+@uncounted
 def _gain(
     rules: Rules, plans: Plans, blocks: Blocks, bets: Bets, slot: int, bet: int, j: int, b: int
 ) -> float:

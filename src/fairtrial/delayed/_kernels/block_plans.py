@@ -24,7 +24,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     pulls_until_end,
     size_until_end,
 )
-from fairtrial.core.compilation import inlined, kernel, unchecked
+from fairtrial.core.compilation import inlined, kernel, unchecked, uncounted
 from fairtrial.delayed._kernels.block_state import Floats, Integers, Plans, Rules, State, Wealth
 from fairtrial.delayed._kernels.top_sets import (
     find_places,
@@ -238,7 +238,7 @@ def _fill_pull(
     return weights
 
 
-@kernel
+@uncounted
 def _fill_counts(
     rules: Rules,
     wealth: Wealth,

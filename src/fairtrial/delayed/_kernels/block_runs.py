@@ -14,14 +14,16 @@ from fairtrial.confidence.block_betting.blocks import (
     serial_of,
     tag_of,
 )
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import kernel, uncounted
 from fairtrial.core.records import record_type
 from fairtrial.delayed._kernels.block_state import (
     Floats,
     Integers,
+    Rules,
+    State,
     opened,
 )
-from fairtrial.delayed._kernels.blocks import end, next_arm
+from fairtrial.delayed._kernels.blocks import end_pull, next_arm
 from fairtrial.delayed._kernels.environments import (
     ARM,
     LOST,
@@ -160,7 +162,7 @@ def run(
                 clock[0].told += 1
             leave_first(queue)
             clock[0].stage = _ENDED
-            if _end(arrays, blocks, finished, clock, limits):
+            if _end(variances, rules, state, clock, limits):
                 return NEWS
         if clock[0].stage == _ENDED:
             if _has_stopped(finished, clock, limits):
@@ -170,10 +172,12 @@ def run(
             if clock[0].settled != first or clock[0].planned != last:
                 clock[0].settled, clock[0].planned = first, last
                 mark_live_arms(state.wealth, state.plans, first, last, live)
-            unwanted = _unwanted(queue, live)
-            for place in range(unwanted.size):
-                leaving[place] = unwanted[place]
-            clock[0].cancelling, clock[0].place = unwanted.size, 0
+            clock[0].cancelling, clock[0].place = 0, 0
+            if _has_unwanted(queue, live):
+                unwanted = _unwanted(queue, live)
+                for place in range(unwanted.size):
+                    leaving[place] = unwanted[place]
+                clock[0].cancelling = unwanted.size
             clock[0].stage = _CANCELLING
         while clock[0].place < clock[0].cancelling and not _has_stopped(finished, clock, limits):
             at = leaving[clock[0].place]
@@ -187,14 +191,15 @@ def run(
             clock[0].tag = tags[at]
             clock[0].is_wanted = 1 if now_live[arm] > 0.0 else 0
             clock[0].outcome = limits.failure_value if now_live[arm] > 0.0 else NO_OUTCOME
-            if _end(arrays, blocks, finished, clock, limits):
+            if _end(variances, rules, state, clock, limits):
                 return NEWS
         clock[0].stage = _DUE
 
 
-@kernel
-def _end(arrays: Arrays, blocks: Blocks, finished: Integers, clock: Any, limits: Limits) -> bool:
+@uncounted
+def _end(variances: Floats, rules: Rules, state: State, clock: Any, limits: Limits) -> bool:
     """Record the end of the pull that ended last; return whether there is news."""
+    blocks = state.blocks
     first = blocks.first[0]
     clock[0].is_overdue = 0
     if limits.has_news and 0 <= serial_of(clock[0].tag) < first:
@@ -202,18 +207,19 @@ def _end(arrays: Arrays, blocks: Blocks, finished: Integers, clock: Any, limits:
         return True
     outcome = clock[0].outcome
     is_loss = clock[0].is_wanted == 1 and math.isnan(outcome)
-    end(arrays, clock[0].arm, clock[0].tag, outcome, clock[0].number, is_loss)
-    if not limits.has_news or finished[0] == 1:
+    arm, tag, number = clock[0].arm, clock[0].tag, clock[0].number
+    end_pull(variances, rules, state, arm, tag, outcome, number, is_loss)
+    if not limits.has_news or state.finished[0] == 1:
         return False
     return blocks.first[0] != first or is_overtaken(blocks, clock[0].kept == 1)
 
 
-@kernel
+@uncounted
 def _has_stopped(finished: Integers, clock: Any, limits: Limits) -> bool:
     return finished[0] == 1 or clock[0].told >= limits.max_results
 
 
-@kernel
+@uncounted
 def _may_start(finished: Integers, heap: Integers, clock: Any, limits: Limits) -> bool:
     """Return whether another pull may be started."""
     return (
@@ -222,6 +228,16 @@ def _may_start(finished: Integers, heap: Integers, clock: Any, limits: Limits) -
         and clock[0].asked < limits.max_pulls
         and clock[0].told + clock[0].in_flight < limits.max_results
     )
+
+
+@uncounted
+def _has_unwanted(queue: Queue, live: Floats) -> bool:
+    """Return whether a pull in flight is of an arm that no bet needs."""
+    slots, heap, clock = queue
+    found = False
+    for place in range(clock[0].in_flight):
+        found = found or live[int(slots[heap[place], ARM])] == 0.0
+    return found
 
 
 @kernel

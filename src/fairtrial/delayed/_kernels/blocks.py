@@ -32,7 +32,7 @@ from fairtrial.confidence.block_betting.blocks import (
 )
 from fairtrial.confidence.block_betting.planned_end import pulls_until_end
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
-from fairtrial.core.compilation import inlined, interpreted, kernel
+from fairtrial.core.compilation import inlined, interpreted, kernel, uncounted
 from fairtrial.delayed._kernels.block_bets import (
     correct_bets,
     multiply_bets,
@@ -55,6 +55,7 @@ __all__ = [
     "ask_assigned",
     "correct",
     "end",
+    "end_pull",
     "find_live_arms",
     "lose",
     "open_assigned",
@@ -164,6 +165,21 @@ def lose(arrays: Arrays, arm: int, tag: int, is_wanted: bool) -> None:
 def end(arrays: Arrays, arm: int, tag: int, outcome: float, number: int, is_loss: bool) -> None:
     """Record an outcome or `LOST`, and settle the complete blocks."""
     (variances, rules), state = opened(arrays)
+    end_pull(variances, rules, state, arm, tag, outcome, number, is_loss)
+
+
+@uncounted
+def end_pull(
+    variances: Floats,
+    rules: Rules,
+    state: State,
+    arm: int,
+    tag: int,
+    outcome: float,
+    number: int,
+    is_loss: bool,
+) -> None:
+    """Do the same with an opened state."""
     if number >= 0:
         state.pending[arm] -= 1.0
     value = counted(rules, outcome)

@@ -11,14 +11,14 @@ import math
 
 import numpy as np
 
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import counted, inlined, uncounted
 from fairtrial.delayed._kernels.block_state import Floats, Plans, Rules, Wealth
 
 NO_TARGET = -1.0
 """Marks every arm before the first bet."""
 
 
-@kernel
+@uncounted
 def find_target(means: Floats, top: int, inside: Floats) -> None:
     """Mark the arms with the largest means; of equal arms, the first."""
     for arm in range(means.size):
@@ -29,7 +29,7 @@ def find_target(means: Floats, top: int, inside: Floats) -> None:
         inside[arm] = 1.0 if better < top else 0.0
 
 
-@kernel
+@uncounted
 def find_places(means: Floats, inside: Floats, place: Floats) -> None:
     """Fill each arm's place among those on its side, the clearest case first."""
     for arm in range(means.size):
@@ -48,7 +48,7 @@ def is_live(wealth: Wealth, inside: Floats, j: int, b: int) -> bool:
     return inside[j] == 0.0 and inside[b] > 0.0 and wealth.ledgers[j, b] < math.inf
 
 
-@kernel
+@uncounted
 def find_runner_up(plans: Plans, slot: int, top: int) -> tuple[int, int]:
     """Return the best arm outside a block's target, and the worst inside, by the estimates."""
     best = -1
@@ -71,7 +71,7 @@ def is_target(wealth: Wealth, inside: Floats) -> bool:
     return same
 
 
-@kernel
+@uncounted
 def keeps_target(wealth: Wealth, plans: Plans, first: int, last: int) -> bool:
     """Return whether all open blocks with bets have the target that the ledgers belong to.
 
@@ -85,7 +85,7 @@ def keeps_target(wealth: Wealth, plans: Plans, first: int, last: int) -> bool:
     return True
 
 
-@kernel
+@uncounted
 def mark_live_arms(wealth: Wealth, plans: Plans, first: int, last: int, live: Floats) -> bool:
     """Mark the arms whose results a bet can still need; return whether these are all arms."""
     for arm in range(live.size):
@@ -107,7 +107,7 @@ def mark_live_arms(wealth: Wealth, plans: Plans, first: int, last: int, live: Fl
 # --------------------------------------------------------------------- another target
 
 
-@kernel
+@counted
 def carry(rules: Rules, wealth: Wealth, inside: Floats, place: Floats) -> None:
     """Convert the ledgers of the last target to those of another target, if it differs.
 
@@ -133,7 +133,7 @@ def carry(rules: Rules, wealth: Wealth, inside: Floats, place: Floats) -> None:
         wealth.order[arm] = place[arm]
 
 
-@kernel
+@uncounted
 def _least_before(top: int, wealth: Wealth, j: int, b: int) -> float:
     """Return the smallest wealth so far against any set with arm j and without arm b."""
     if j == b:
@@ -159,7 +159,7 @@ def _least_before(top: int, wealth: Wealth, j: int, b: int) -> float:
     return least
 
 
-@kernel
+@uncounted
 def _own_wealth(wealth: Wealth, inside: Floats) -> float:
     """Return the wealth so far against the new target."""
     j = -1
@@ -174,7 +174,7 @@ def _own_wealth(wealth: Wealth, inside: Floats) -> float:
     return wealth.ledgers[j, b]
 
 
-@kernel
+@uncounted
 def ledger_of(rules: Rules, wealth: Wealth, inside: Floats, j: int, b: int) -> float:
     """Return what the ledger of a pair will hold once the marked set is the target."""
     is_carried = rules.tolerance == 0.0 and wealth.target[0] != NO_TARGET
@@ -183,7 +183,7 @@ def ledger_of(rules: Rules, wealth: Wealth, inside: Floats, j: int, b: int) -> f
     return wealth.ledgers[j, b]
 
 
-@kernel
+@uncounted
 def wealth_against(wealth: Wealth, inside: Floats) -> float:
     """Return the wealth against the marked set."""
     if wealth.target[0] == NO_TARGET:
@@ -194,7 +194,7 @@ def wealth_against(wealth: Wealth, inside: Floats) -> float:
 # ----------------------------------------------------------- a target that is rejected
 
 
-@kernel
+@uncounted
 def replace_rejected(wealth: Wealth, means: Floats, inside: Floats) -> None:
     """Mark another target than a rejected set: the last one, or one that differs in two arms."""
     for arm in range(inside.size):
@@ -225,7 +225,7 @@ def is_settled(wealth: Wealth, inside: Floats) -> bool:
     return True
 
 
-@kernel
+@counted
 def take_settled_set(wealth: Wealth, means: Floats, top: int) -> bool:
     """Make the leading arms the target if they are settled; return whether they are.
 
@@ -241,7 +241,7 @@ def take_settled_set(wealth: Wealth, means: Floats, top: int) -> bool:
     return True
 
 
-@kernel
+@uncounted
 def take_last_set(wealth: Wealth) -> bool:
     """Make the last set that is left the target, if the target is rejected; return whether it is.
 

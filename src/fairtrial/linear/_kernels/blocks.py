@@ -43,7 +43,7 @@ from fairtrial.confidence.block_betting.blocks import (
 )
 from fairtrial.confidence.block_betting.book import all_wealth, evidence_for, reject
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered
-from fairtrial.core.compilation import inlined, interpreted, kernel
+from fairtrial.core.compilation import inlined, interpreted, kernel, uncounted
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
 from fairtrial.linear._kernels.limited_plans import (
@@ -204,13 +204,13 @@ def ask_assigned(arrays: Arrays, arm: int) -> int:
     return serial
 
 
-@kernel
+@uncounted
 def _has_begun(model: Model, rules: Rules, state: State) -> bool:
     """Return whether the number of initial pulls has been issued."""
     return _all_issued(state) >= rules.initial_pulls * model.start.size
 
 
-@kernel
+@uncounted
 def _all_issued(state: State) -> float:
     issued = 0.0
     for k in range(state.counts.size):
@@ -383,7 +383,7 @@ def _part_in_bet(
     return weight, centre
 
 
-@kernel
+@uncounted
 def _multiply_bets(
     model: Model, rules: Rules, state: State, slot: int, arm: int, reward: float
 ) -> None:
@@ -395,7 +395,7 @@ def _multiply_bets(
             multiply_bet(state.bets, slot, bet, weight * (value - centre))
 
 
-@kernel
+@uncounted
 def _correct_bets(
     model: Model, rules: Rules, state: State, slot: int, arm: int, old: float, new: float
 ) -> None:
@@ -445,7 +445,7 @@ def _add_predictions(model: Model, state: State, slot: int) -> None:
         blocks.settled_sums[k] += blocks.results[slot, k] * predicted
 
 
-@kernel
+@uncounted
 def _is_over(state: State) -> bool:
     """Return whether there is an answer, or there never will be one."""
     return state.finished[0] == 1 or state.hopeless[0] == 1
@@ -490,7 +490,7 @@ def _pay_known_noise(model: Model, rules: Rules, state: State, slot: int) -> Non
         state.book.ledgers[ledger] += known_noise_gain(bets, slot, bet, effect, variance)
 
 
-@kernel
+@uncounted
 def _weakest_evidence(rules: Rules, state: State, chosen: Integers) -> float:
     """Return the smallest log wealth that separates the leaders from the others."""
     least = math.inf

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import kernel, uncounted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -34,7 +34,7 @@ def copy_into(target: Floats, source: Floats) -> None:
             target[i, j] = source[i, j]
 
 
-@kernel
+@uncounted
 def multiply(matrix: Floats, vector: Floats, out: Floats) -> None:
     """Fill `out` with a square matrix times a vector."""
     for i in range(vector.size):
@@ -44,7 +44,7 @@ def multiply(matrix: Floats, vector: Floats, out: Floats) -> None:
         out[i] = total
 
 
-@kernel
+@uncounted
 def quadratic(matrix: Floats, vector: Floats) -> float:
     """Return v'Mv for a symmetric matrix M."""
     total = 0.0
@@ -56,7 +56,7 @@ def quadratic(matrix: Floats, vector: Floats) -> float:
     return total
 
 
-@kernel
+@uncounted
 def gram(rows: Floats, weights: Floats, out: Floats) -> None:
     """Fill `out` with the weighted sum of row row'."""
     size = rows.shape[1]
@@ -75,7 +75,7 @@ def gram(rows: Floats, weights: Floats, out: Floats) -> None:
             out[j, i] = out[i, j]
 
 
-@kernel
+@uncounted
 def combine(rows: Floats, weights: Floats, out: Floats) -> None:
     """Fill `out` with the weighted sum of the rows."""
     for i in range(out.size):
@@ -86,7 +86,7 @@ def combine(rows: Floats, weights: Floats, out: Floats) -> None:
                 out[i] += weights[k] * rows[k, i]
 
 
-@kernel
+@uncounted
 def add_outer(matrix: Floats, vector: Floats, weight: float) -> None:
     """Add weight * vv' to a matrix."""
     for i in range(vector.size):
@@ -95,7 +95,7 @@ def add_outer(matrix: Floats, vector: Floats, weight: float) -> None:
             matrix[i, j] += scaled * vector[j]
 
 
-@kernel
+@uncounted
 def whitener(matrix: Floats, out: Floats) -> bool:
     """Fill `out` with the lower triangle R with R M R' = I; return False if M has no inverse.
 
@@ -157,7 +157,7 @@ def whitener_of_rows(rows: Floats, weights: Floats, out: Floats) -> bool:
     return True
 
 
-@kernel
+@uncounted
 def _rotate_in(upper: Floats, row: Floats) -> None:
     """Add a row to the triangle of a QR decomposition, overwriting the row."""
     size = row.size
@@ -173,7 +173,7 @@ def _rotate_in(upper: Floats, row: Floats) -> None:
             row[j] = cosine * row[j] - sine * above
 
 
-@kernel
+@uncounted
 def whitened_square(root: Floats, vector: Floats) -> float:
     """Return the squared length of a lower triangle times a vector."""
     total = 0.0
@@ -185,7 +185,7 @@ def whitened_square(root: Floats, vector: Floats) -> float:
     return total
 
 
-@kernel
+@uncounted
 def whiten_twice(root: Floats, vector: Floats, work: Floats, out: Floats) -> float:
     """Fill `out` with R'Rv, which is M^-1 v; return v'M^-1 v."""
     size = vector.size
@@ -204,7 +204,7 @@ def whiten_twice(root: Floats, vector: Floats, work: Floats, out: Floats) -> flo
     return total
 
 
-@kernel
+@uncounted
 def square_of(root: Floats, out: Floats) -> None:
     """Fill `out` with R'R, the inverse that the whitener represents."""
     size = root.shape[0]
@@ -217,7 +217,7 @@ def square_of(root: Floats, out: Floats) -> None:
             out[j, i] = total
 
 
-@kernel
+@uncounted
 def log_determinant(matrix: Floats, work: Floats) -> float:
     """Return the log of the determinant of a positive definite matrix."""
     size = matrix.shape[0]
@@ -237,7 +237,7 @@ def log_determinant(matrix: Floats, work: Floats) -> float:
     return log_det
 
 
-@kernel
+@uncounted
 def add_row(inverse: Floats, row: Floats, work: Floats) -> float:
     """Update an inverse in place for one more row; return row' inverse row before the update.
 
@@ -281,7 +281,7 @@ def pseudo_inverse(matrix: Floats, out: Floats, null_space: Floats) -> int:
     return rank
 
 
-@kernel
+@uncounted
 def is_seen(null_space: Floats, rank: int, vector: Floats) -> bool:
     """Return whether a vector lies in the row space of a singular matrix."""
     if rank == vector.size:
@@ -295,7 +295,7 @@ def is_seen(null_space: Floats, rank: int, vector: Floats) -> bool:
     return outside <= square(SEEN_TOLERANCE) * dot(vector, vector)
 
 
-@kernel
+@uncounted
 def _sees_all(matrix: Floats, root: Floats) -> bool:
     """Return whether a matrix, given with its whitener, is safely invertible."""
     largest = 0.0

@@ -2,7 +2,7 @@
 
 from typing import Annotated, NamedTuple
 
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import uncounted
 from fairtrial.core.layout import Layout
 from fairtrial.linear._kernels.matrices import Floats, dot
 
@@ -22,7 +22,7 @@ MODEL = Layout(Model)
 open_model = MODEL.open
 
 
-@kernel
+@uncounted
 def difference(model: Model, first: int, second: int, out: Floats) -> None:
     """Fill `out` with the first candidate minus the second."""
     for i in range(out.size):
@@ -30,7 +30,7 @@ def difference(model: Model, first: int, second: int, out: Floats) -> None:
         out[i] += model.rest[first, i] - model.rest[second, i]
 
 
-@kernel
+@uncounted
 def is_zero(model: Model, arm: int) -> bool:
     """Return whether an arm measures nothing."""
     largest = 0.0
@@ -39,7 +39,7 @@ def is_zero(model: Model, arm: int) -> bool:
     return largest == 0.0
 
 
-@kernel
+@uncounted
 def resolution(model: Model, misspecification: float, counts: Floats, direction: Floats) -> float:
     """Return how far misspecified means can move an estimated gap, and the true gap.
 

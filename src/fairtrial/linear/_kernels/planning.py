@@ -21,7 +21,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     size_until_end,
 )
 from fairtrial.core.arithmetic import square, sum_of
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, kernel, uncounted
 from fairtrial.linear._kernels.matrices import (
     Floats,
     Integers,
@@ -157,7 +157,7 @@ def leaders_now(model: Model, rules: Rules, state: State, chosen: Integers) -> b
 # ------------------------------------------------------------------------------ planning
 
 
-@kernel
+@uncounted
 def _list_bets(rules: Rules, state: State, slot: int) -> int:
     """List the bets of the next block; return the number of live candidates."""
     number = _list_pairs(rules, state, slot, rules.threshold)
@@ -168,7 +168,7 @@ def _list_bets(rules: Rules, state: State, slot: int) -> int:
     return number + 1
 
 
-@kernel
+@uncounted
 def _list_pairs(rules: Rules, state: State, slot: int, threshold: float) -> int:
     """List the pairs of a leader and a rival whose wealth is below the threshold."""
     candidates = state.chosen.size
@@ -194,7 +194,7 @@ def _list_pair(state: State, slot: int, bet: int, winner: int, rival: int) -> No
     state.bets.aim[slot, bet] = 0.0
 
 
-@kernel
+@uncounted
 def _list_leaders(model: Model, rules: Rules, state: State, slot: int, theta: Floats) -> None:
     """List a bet on every leader, too, as the rival of the best other candidate."""
     best = -1
@@ -237,6 +237,22 @@ def find_design(model: Model, steps: int, targets: Floats, shares: Floats, found
     root = np.empty((rank, rank))
     work = np.empty(rank)
     direction = np.empty(rank)
+    return _improve(model, steps, targets, trial, found, (matrix, root), (work, direction))
+
+
+@uncounted
+def _improve(
+    model: Model,
+    steps: int,
+    targets: Floats,
+    trial: Floats,
+    found: Floats,
+    matrices: tuple[Floats, Floats],
+    vectors: tuple[Floats, Floats],
+) -> float:
+    matrix, root = matrices
+    work, direction = vectors
+    arms = trial.size
     best = math.inf
     for step in range(steps):
         gram(model.arms, trial, matrix)
@@ -258,7 +274,7 @@ def find_design(model: Model, steps: int, targets: Floats, shares: Floats, found
     return best
 
 
-@kernel
+@uncounted
 def _weakest(root: Floats, targets: Floats) -> tuple[float, int]:
     most = -1.0
     weakest = 0
@@ -278,11 +294,28 @@ def block_counts(
 
     The block has `size` pulls, or more until no target's variance exceeds `enough`.
     """
-    arms, rank = model.arms.shape
+    rank = model.arms.shape[1]
     matrix = np.empty((rank, rank))
     root = np.empty((rank, rank))
     work = np.empty(rank)
     direction = np.empty(rank)
+    _fill_counts(model, shares, targets, size, enough, planned, (matrix, root), (work, direction))
+
+
+@uncounted
+def _fill_counts(
+    model: Model,
+    shares: Floats,
+    targets: Floats,
+    size: float,
+    enough: float,
+    planned: Floats,
+    matrices: tuple[Floats, Floats],
+    vectors: tuple[Floats, Floats],
+) -> None:
+    matrix, root = matrices
+    work, direction = vectors
+    arms, rank = model.arms.shape
     gram(model.arms, shares, matrix)
     ridge = 0.0
     for i in range(rank):
@@ -318,7 +351,7 @@ def block_counts(
         add_outer(matrix, model.arms[best], 1.0)
 
 
-@kernel
+@uncounted
 def natural_size(rules: Rules, state: State, rank: int, live: int) -> float:
     """Return the pulls of a block: a fraction of those so far, and enough to be worth planning."""
     total = 0.0
@@ -373,7 +406,7 @@ def plan_large(
     return value
 
 
-@kernel
+@uncounted
 def mix(model: Model, shares: Floats, trial: Floats) -> None:
     """Fill start shares: old shares mixed with equal ones of all arms that measure anything."""
     useful = 0
