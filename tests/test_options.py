@@ -77,6 +77,12 @@ POLICY = {
     },
     "`batch`": {"batch": 5},
     '`losses="ignorable"`': {"losses": "ignorable"},
+    "`max_replacements` with this and a planned end": {
+        "max_pulls": 500,
+        "planned_end": True,
+        "losses": "ignorable",
+        "max_replacements": 5,
+    },
     "`assigned` (`analyse`)": {"assigned": [0, 1, 2, 3, 4, 5] * 4},
     "`randomize`": {"randomize": False},
 }

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from fairtrial.confidence.block_betting import LiveBlocks
 from fairtrial.core.draws import VectorSource
 from fairtrial.errors import NotSupported
 from fairtrial.subpopulations import OVERALL, BlockBetting, Problem
@@ -434,6 +435,29 @@ def test_ledgers_survive_missing_early_late_lost_and_corrected_values(kind, seed
     mirror.compare()
     check_data(policy, history, lost, waiting)
     check_counts_of_ended(policy, history, lost)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_without_a_pull_left_to_make_again_ignorable_losses_count_as_others(monkeypatch, seed):
+    monkeypatch.setattr(LiveBlocks, "max_replacements", 0)
+    problem, source = dose()
+    limits = {"ceilings": {"harm": 0.4, ("harm", OVERALL): 0.35}, "objective": "effect"}
+    problem = Problem(3, {"x": 0.6, "y": 0.4}, measures=MEASURES, **limits)
+    policy, mirror, history, lost, waiting = play(
+        problem, source, seed, effort.runs(600, whole=3000), options={"losses": "ignorable"}
+    )
+    assert policy._blocks.replaced == 0
+    assert policy._blocks.state.blocks.first[0] > 3
+    overdue = policy._blocks.overdue[:, 0].tolist()
+    for pull, _ in waiting:
+        reported, block = policy.reported(pull), mirror.blocks.get(serial_of(pull))
+        if pull.number in overdue:
+            known = np.full(2, math.nan) if reported is None else reported
+            mirror.tell(serial_of(pull), pull.number, pull.action, known)
+        elif reported is not None and block and not uses_missing(mirror, block, pull, reported):
+            mirror.tell(serial_of(pull), pull.number, pull.action, reported)
+    mirror.compare()
+    check_data(policy, history, lost, waiting)
 
 
 def check_data(policy, history, lost, waiting):

@@ -171,7 +171,12 @@ def _end(budgets: Sequence[int], is_planned: bool) -> str:
 def _counting_of_losses(found: OperatingCharacteristics) -> list[tuple[str, str]]:
     """Return the row on what lost pulls count as; none if the policy does not say it."""
     losses = found.policy.progress().losses
-    return [] if losses is None else [("A pull without a result counts as", losses.counted_as)]
+    if losses is None:
+        return []
+    counted, most = losses.counted_as, found.policy.get_params().get("max_replacements")
+    if most is not None:
+        counted += f"; after {count(most)} such pulls, as its worst value"
+    return [("A pull without a result counts as", counted)]
 
 
 def _rules(found: OperatingCharacteristics) -> Markup:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
@@ -19,7 +20,7 @@ from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.confidence.means import Settled
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.wording import NOT_ASKED_FOR, plural, said_of_open_pulls
+from fairtrial.core.wording import NOT_ASKED_FOR, plural, said_of_open_pulls, said_of_replacements
 from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -130,6 +131,11 @@ class LiveBlocks:
         failed and is to be made again. It counts as its worst.
     paid : PaidBlocks
         The blocks whose bets are paid.
+    replaced : int
+        Lost pulls that were made again, or are to be.
+    unreplaced : list of int
+        Pulls that ended without a result that counts when no more could be made again: they count
+        as their worst.
     never_counted : array of int
         How many results are in no bet and never will be, for each reason in `NEVER_COUNTED`.
     """
@@ -137,7 +143,7 @@ class LiveBlocks:
     fields: ClassVar[tuple[str, ...]] = (
         *("floats", "integers", "late", "lost", "amended", "corrected"),
         *("called_back", "reopened", "paid_floats", "paid_integers"),
-        *("overdue", "outside", "never_issued", "never_counted"),
+        *("overdue", "outside", "never_issued", "never_counted", "replaced", "unreplaced"),
     )
     """The attributes that are saved."""
 
@@ -164,6 +170,9 @@ class LiveBlocks:
     centre: float = 0.0
     """The outcome whose value in the state is 0."""
 
+    max_replacements: float = math.inf
+    """The most lost pulls that are made again."""
+
     def __init__(
         self, constants: Floats, randomize: Randomize, key: NDArray[np.uint64], **dimensions: int
     ) -> None:
@@ -180,6 +189,8 @@ class LiveBlocks:
         self.outside = 0
         self.never_issued: list[list[int]] = []
         self.paid = PaidBlocks()
+        self.replaced = 0
+        self.unreplaced: list[int] = []
         self.never_counted = np.zeros(len(NEVER_COUNTED), dtype=np.int64)
         self.kernels.start(self.arrays)
         self.state.blocks.order[0] = _ORDERS[randomize]
@@ -462,7 +473,12 @@ class LiveBlocks:
         elif self._is_unplanned(pull):
             self.never_counted[_UNPLANNED] += 1
         before = self._first.item()
-        self.kernels.tell(self.arrays, pull.action, tag, value, pull.number)
+        told = pull.action, tag, value, pull.number
+        if self._makes_again:
+            with self._counting_replacements():
+                self.kernels.tell(self._arrays_to_tell(pull, value), *told)
+        else:
+            self.kernels.tell(self.arrays, *told)
         if self._first.item() != before:
             self.keep_paid(before)
 
@@ -475,7 +491,9 @@ class LiveBlocks:
         tag = _OUTSIDE if is_too_late else pull.tag
         told = pull.action, tag, value, pull.number
         before = self._first.item()
-        counts = self.kernels.tell_late(self.arrays, *told)
+        constants = self._constants_of(pull.number)
+        with self._counting_replacements():
+            counts = self.kernels.tell_late((constants, *self.arrays[1:]), *told)
         self.keep_paid(before)
         if is_too_late:
             self.never_counted[_TOO_LATE] += 1
@@ -488,7 +506,9 @@ class LiveBlocks:
         can_count = tag >= 0 or self._leaves_out_losses
         if counts or (
             can_count
-            and self._change_paid(tag, lambda arrays: self.kernels.tell_late(arrays, *told))
+            and self._change_paid(
+                tag, lambda arrays: self.kernels.tell_late((constants, *arrays[1:]), *told)
+            )
         ):
             self.lost -= 1
         else:
@@ -513,7 +533,8 @@ class LiveBlocks:
             self.late.append(pull.number)
             self.called_back.append([pull.number, pull.action, pull.tag])
             return
-        self._lose(pull.action, pull.tag, *(details or self._details_of_a_loss(pull.number)))
+        details = details or self._details_of_a_loss(pull.number)
+        self._lose(pull.number, pull.action, pull.tag, *details)
 
     def _lose_overdue(self, pull: Pull, *, stopped: bool) -> None:
         """Record that a pull is lost that counts as its worst already."""
@@ -523,6 +544,10 @@ class LiveBlocks:
         self.lost += 1
         if not self._makes_again or pull.tag < 0 or self._gave_values(pull):
             return
+        if not self._has_replacements:
+            self.unreplaced.append(pull.number)
+            return
+        self.replaced += 1
         # Besides the pull that is to be made now, the block has one that was lost.
         self.never_issued.append([pull.action, pull.tag])
         self.state.blocks.lost[pull.action] += 1.0
@@ -538,6 +563,33 @@ class LiveBlocks:
     def _makes_again(self) -> bool:
         """Whether a lost pull is made again."""
         return self.as_worst is not self._constants
+
+    @property
+    def _has_replacements(self) -> bool:
+        """Whether another lost pull may be made again."""
+        return self.replaced < self.max_replacements
+
+    def _constants_of(self, number: int) -> Floats:
+        """Return the constants for what is still told of a pull that has ended."""
+        return self.as_worst if number in self.unreplaced else self._constants
+
+    def _arrays_at_end(self, number: int) -> Arrays:
+        """Return the arguments for the end of a pull without a result that counts."""
+        if self._makes_again and not self._has_replacements:
+            self.unreplaced.append(number)
+        return (self._constants_of(number), *self.arrays[1:])
+
+    def _arrays_to_tell(self, pull: Pull, value: Any) -> Arrays:
+        """Return the arguments for a result."""
+        return self.arrays
+
+    @contextmanager
+    def _counting_replacements(self) -> Iterator[None]:
+        """Count the pulls of open blocks that are put back to be made again, or taken out."""
+        unissued = self.state.blocks.unissued
+        before = int(unissued.sum())
+        yield
+        self.replaced += int(unissued.sum()) - before
 
     def make_again(self, number: int, accepts: Callable[[int], bool]) -> Choice:
         """Return the next pull that a closed block lacks; None if there is none.
@@ -562,10 +614,11 @@ class LiveBlocks:
                 return action, serial, 1.0 if is_random else math.nan
         return None
 
-    def _lose(self, action: int, tag: int, *details: Any) -> None:
+    def _lose(self, number: int, action: int, tag: int, *details: Any) -> None:
         self.lost += 1
         before = self._first.item()
-        self.kernels.lose(self.arrays, action, tag, *details)
+        with self._counting_replacements():
+            self.kernels.lose(self._arrays_at_end(number), action, tag, *details)
         self.keep_paid(before)
 
     def amend(self, pull: Pull, old: Any, new: Any) -> None:
@@ -573,9 +626,10 @@ class LiveBlocks:
         in_block = pull.number != UNSOLICITED and pull.number not in self.late
         tag = pull.tag if in_block else _OUTSIDE
         correction = pull.action, tag, old, new, pull.number
-        self.kernels.correct(self.arrays, *correction)
+        constants = self._constants_of(pull.number)
+        self.kernels.correct((constants, *self.arrays[1:]), *correction)
         follows = serial_of_tag(tag) >= self._first.item() or self._change_paid(
-            tag, lambda arrays: self.kernels.correct(arrays, *correction)
+            tag, lambda arrays: self.kernels.correct((constants, *arrays[1:]), *correction)
         )
         if tag >= 0:
             self.corrected += follows
@@ -673,8 +727,12 @@ class LiveBlocks:
         return bool(self.state.bets.stakes.shape[-1])
 
     def said_of_open_pulls(self) -> tuple[str, ...]:
-        """Return in words how many open pulls count as their worst, if any do."""
-        return said_of_open_pulls(len(self._overdue))
+        """Return in words how many open pulls count as their worst, if any do.
+
+        Also return that no more lost pulls are made again, if that is so.
+        """
+        said = said_of_open_pulls(len(self._overdue))
+        return said if self._has_replacements else (*said, said_of_replacements(self.replaced))
 
     @property
     def open_as_worst(self) -> tuple[int, ...]:
@@ -847,7 +905,7 @@ class LiveBlocks:
         """
         self.reopened += 1
         for number, action, tag in self.called_back:
-            self._lose(action, tag, *self._details_of_a_loss(number))
+            self._lose(number, action, tag, *self._details_of_a_loss(number))
         self.called_back = []
 
     def _details_of_a_loss(self, number: int) -> tuple[Any, ...]:

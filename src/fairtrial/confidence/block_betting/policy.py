@@ -70,6 +70,7 @@ class BlockPolicy(FixedConfidencePolicy):
 
     batch: int | None
     losses: str = "informative"
+    max_replacements: int | None = None
     noise: str = "sub-Gaussian"
     randomize: Randomize
     assigned: ArrayLike | None
@@ -136,8 +137,10 @@ class BlockPolicy(FixedConfidencePolicy):
 
         Twice the pulls until the end are a limit against runs in which nearly all get lost.
         """
-        makes_again = self.planned_end and self.losses == "ignorable"
-        return 2 * max_pulls if makes_again else max_pulls
+        if not (self.planned_end and self.losses == "ignorable"):
+            return max_pulls
+        more = self.max_replacements
+        return 2 * max_pulls if more is None else max_pulls + more
 
     def choose(self) -> Choice:
         """Return the next pull of an open block, planning a new one when there is none."""

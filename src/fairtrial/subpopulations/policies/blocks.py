@@ -144,6 +144,10 @@ class BlockBetting(BlockPolicy):
         Whether the value of a result may influence whether it gets lost (default). If not, a lost
         pull is repeated, which costs only that pull; the guarantee then names the assumption, and
         is weakened if some arms lose more results than others.
+    max_replacements : int, optional
+        With a planned end and ``losses="ignorable"``, the most lost pulls that are made again, so
+        that a study asks for at most `max_pulls` plus this many. Further lost ones count as their
+        worst value, which is valid whatever the reason for the loss, and costs power.
     block_draws : bool
         In a simulation, draw all results of a block in one step: with the same distribution, but
         with other random numbers than pulls one by one. Pulls were 1.3 to 2.3 times as fast with
@@ -193,6 +197,7 @@ class BlockBetting(BlockPolicy):
         planned_end: bool = False,
         noise: str = "sub-Gaussian",
         losses: str = "informative",
+        max_replacements: int | None = None,
         assigned: ArrayLike | None = None,
         randomize: Randomize = True,
         block_draws: bool = False,
@@ -214,6 +219,7 @@ class BlockBetting(BlockPolicy):
         self.batch = check_optional_integer("batch", batch, low=1)
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
+        self.max_replacements = self._replacements_as_stated(max_replacements)
         self._refuse_what_is_not_covered()
         self._require_what_exact_bets_need()
         self._rules = self._rules_of(problem)
@@ -236,10 +242,25 @@ class BlockBetting(BlockPolicy):
             self._blocks = self._measured
         else:
             self._blocks = self._blocks_of_one_measure(problem)
+        if self.max_replacements is not None:
+            self._blocks.max_replacements = self.max_replacements
         # With known noise, adjusted differences are those of the blocks.
         self._keeps_outside = not isinstance(self._blocks, ResidualBlocks)
         self._follow(assigned)
         self._require_pulls_for_a_bet()
+
+    def _replacements_as_stated(self, most: int | None) -> int | None:
+        """Return the most lost pulls that are made again; refuse a number that would be ignored."""
+        if check_optional_integer("max_replacements", most, low=1) is None:
+            return None
+        if not (self.planned_end and self.losses == "ignorable" and self._bounded):
+            accepted = (
+                "must be given only with planned_end and losses='ignorable', for rewards in a range"
+            )
+            raise InvalidArgument("max_replacements", accepted, most)
+        if self.problem.predictions:
+            raise NotSupported("max_replacements needs a problem without predictions")
+        return most
 
     @property
     def _compared_spread(self) -> Spread:

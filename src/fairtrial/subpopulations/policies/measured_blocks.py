@@ -321,18 +321,17 @@ class MeasuredBlocks(CellBlocks):
         told = self._inward(self._reported(pull.number)), self._inward(value)
         self._count_never_known(pull, value, self._reported(pull.number), has_ended=was_lost)
         is_paid = not was_lost and self.is_paid(pull) and pull.number not in self._overdue
-        before = self._losses_of(pull)
+        before = self.replaced
         super().learn(pull, told, was_lost=was_lost)
-        if not was_lost and self._makes_again and self._losses_of(pull) > before:
+        if self.replaced > before:
             self.never_counted[LACKING] += 1
         if is_paid:
             self._complete_paid(pull, *told, is_final=True)
 
-    def _losses_of(self, pull: Pull) -> float:
-        """Return the lost pulls of the open block of a pull; 0 if it is not open."""
-        serial = serial_of_tag(pull.tag)
-        is_open = 0 <= serial - self._first.item() < self._number.item()
-        return float(self.state.blocks.losses[self._slot_of(serial)].sum()) if is_open else 0.0
+    def _arrays_to_tell(self, pull: Pull, value: tuple[Floats, Floats]) -> Any:
+        # Without a value that bets use, the pull is made again.
+        lacks = pull.number != UNSOLICITED and np.isnan(value[1][: self.outcomes]).any()
+        return self._arrays_at_end(pull.number) if lacks else self.arrays
 
     def read(self, pull: Pull, values: Floats, *, was_lost: bool) -> None:
         """Record new values of a pull that come before the others."""
@@ -346,8 +345,11 @@ class MeasuredBlocks(CellBlocks):
         if pull.number in self._overdue:
             self._replace_worst(pull, told)
         elif was_lost:
-            counts = self.kernels.tell_late(self.arrays, *arguments) or self._change_paid(
-                tag, lambda arrays: self.kernels.tell_late(arrays, *arguments)
+            constants = self._constants_of(pull.number)
+            with self._counting_replacements():
+                counts = self.kernels.tell_late((constants, *self.arrays[1:]), *arguments)
+            counts = counts or self._change_paid(
+                tag, lambda arrays: self.kernels.tell_late((constants, *arrays[1:]), *arguments)
             )
             if not counts:
                 self.uncounted.append(pull.number)
@@ -389,9 +391,10 @@ class MeasuredBlocks(CellBlocks):
     def _complete_paid(self, pull: Pull, before: Floats, now: Floats, *, is_final: bool) -> None:
         """Add to a settled block what comes after its bets on a pull were paid."""
         more = before, now, is_final, pull.number
+        constants, about = self._constants_of(pull.number), (pull.action, pull.tag)
         is_kept = self._change_paid(
             pull.tag,
-            lambda arrays: self.kernels.complete(arrays, pull.action, pull.tag, more),
+            lambda arrays: self.kernels.complete((constants, *arrays[1:]), *about, more),
             moves_bets=False,
         )
         if is_kept:
@@ -437,7 +440,7 @@ class MeasuredBlocks(CellBlocks):
         """
         before, now = self._inward(old), self._inward(new)
         as_worst = pull.number in self._overdue or pull.number in self.failed_overdue
-        constants = self.as_worst if as_worst else self._constants
+        constants = self.as_worst if as_worst else self._constants_of(pull.number)
         is_counted = as_worst or self._has_counted(pull, before, was_lost=was_lost)
         is_withdrawn = bool((np.isnan(new) & ~np.isnan(old)).any())
         if is_withdrawn and is_counted and serial_of_tag(pull.tag) >= 0:
@@ -464,9 +467,12 @@ class MeasuredBlocks(CellBlocks):
         is_final = has_ended or was_worst
         arrays = self.arrays_with(pull.tag)
         is_complete = self.kernels.is_counted(arrays, pull.action, pull.tag, now)
-        becomes_worst = is_paid and not is_complete and (not has_ended or self._makes_again)
-        first = self.as_worst if was_worst else self._constants
-        then = self.as_worst if was_worst or becomes_worst else self._constants
+        is_replaced = has_ended and self._is_replaced(pull) and not is_complete
+        becomes_worst = is_paid and not is_complete and (not has_ended or is_replaced)
+        first = self.as_worst if was_worst else self._constants_of(number)
+        if is_replaced and not (is_paid or was_worst):
+            self._arrays_at_end(number)  # notes whether the pull can be made again
+        then = self.as_worst if was_worst or becomes_worst else self._constants_of(number)
         stays_final = is_final or becomes_worst
         nothing = np.full(now.size, math.nan)
         about = pull.action, pull.tag
@@ -479,7 +485,8 @@ class MeasuredBlocks(CellBlocks):
         # The data are those of no block.
         self.kernels.correct(self.arrays, pull.action, -1, before, now, number)
         if not is_paid:
-            change(self.arrays)
+            with self._counting_replacements():
+                change(self.arrays)
         follows = not is_paid or self._change_paid(pull.tag, change)
         if becomes_worst and follows and not was_worst:
             if has_ended:
@@ -506,6 +513,10 @@ class MeasuredBlocks(CellBlocks):
         )
         self._count_correction(pull, follows=follows)
 
+    def _is_replaced(self, pull: Pull) -> bool:
+        """Return whether a pull is made again if it ends without the values that bets use."""
+        return self._makes_again and pull.number not in self.unreplaced
+
     def _is_called_back(self, pull: Pull) -> bool:
         """Return whether a pull was cancelled after the stop."""
         return any(number == pull.number for number, _, _ in self.called_back)
@@ -514,7 +525,7 @@ class MeasuredBlocks(CellBlocks):
         """Return whether the block of a pull without an outcome has counted its known values."""
         if pull.number in self.uncounted:
             return False
-        if was_lost and not self._is_called_back(pull) and not self._makes_again:
+        if was_lost and not self._is_called_back(pull) and not self._is_replaced(pull):
             # The pull counted as one whose other values are missing.
             return True
         arrays = self.arrays_with(pull.tag)
