@@ -474,9 +474,16 @@ def test_a_measure_that_was_entered_early_is_corrected_beside_the_form_to_tell(t
     last = events(storage)[-1]
     assert (last.kind, last.actor, last.outcome) == ("amend", "clinic", {"toxicity": 0.0})
     assert "toxicity: 0" in clinic.get(pull).text
-    refused = clinic.send(pull, amend, outcome_toxicity="missing", reason="lost")
+    refused = clinic.send(pull, amend, outcome_toxicity="7", reason="typing error")
     assert refused.status_code == 422
     assert 'id="amend-outcome_toxicity-error"' in refused.text
+    # What was told of another patient is taken back, and told again.
+    back = clinic.send(pull, amend, outcome_toxicity="missing", reason="another patient")
+    assert back.status_code == 303
+    assert events(storage)[-1].outcome == {"toxicity": None}
+    assert amend not in clinic.get(pull).text
+    assert clinic.send(pull, f"{FORMS}/tell", outcome_toxicity="0").status_code == 303
+    assert "toxicity: 0" in clinic.get(pull).text
     # Somebody else corrects it: the page that was opened before does not overwrite this.
     chief = people["chief"]
     stale = forms_of(chief.get(pull).text)[amend]
