@@ -20,7 +20,10 @@ from fairtrial.core.philox import philox_uniform
 
 PACKAGE = Path(fairtrial.__file__).parent
 
-_DECORATORS = {"kernel", "inlined", "unchecked", "uncounted", "counted", "live", "live_inlined"}
+_DECORATORS = {
+    *("kernel", "apart", "inlined", "unchecked", "uncounted", "counted"),
+    *("live", "live_inlined"),
+}
 
 _OF_ARRAYS = {"sum", "mean", "var", "std", "prod", "cumsum", "dot", "matmul", "trace", "inner"}
 """Methods and functions that add many numbers: in pairs by NumPy, in order by numba."""

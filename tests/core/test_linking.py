@@ -11,7 +11,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import cpu_target
 
 from fairtrial.core import linking
-from fairtrial.core.compilation import compiled, kernel
+from fairtrial.core.compilation import apart, compiled, kernel
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +72,63 @@ def test_a_linked_kernel_that_python_calls_later_is_compiled_as_a_whole():
     for called in (inner, middle):
         (whole,) = libraries_of(called.dispatcher)
         assert not whole.is_only_linked
+
+
+def shared():
+    """A kernel that is apart, and two kernels that call it: one directly, one through another."""
+
+    @kernel
+    def inner(x, y):
+        return x // y
+
+    @apart
+    def plan(x, y):
+        numbers = np.empty(3)
+        numbers[:] = inner(x, y)
+        return numbers.sum()
+
+    @kernel
+    def between(x, y):
+        return plan(x, y) + 1
+
+    @kernel
+    def one(x, y):
+        return between(x, y)
+
+    @kernel
+    def other(x, y):
+        return plan(x, y) + plan(y, x)
+
+    return plan, one, other
+
+
+def test_callers_share_the_machine_code_of_a_kernel_that_is_apart():
+    plan, one, other = shared()
+    with compiled():
+        assert (one(7, 2), other(7, 2)) == (10, 9)
+    (code,) = libraries_of(plan.callee)
+    assert code.is_apart
+    assert len(code._get_compiled_object()) > 0
+    for caller in (one, other):
+        (whole,) = libraries_of(caller.dispatcher)
+        assert whole.parts == {code.entry: code}
+        assert whole._final_module.get_function(code.entry).is_declaration
+
+
+def test_errors_of_a_kernel_that_is_apart_reach_python():
+    *_, other = shared()
+    with compiled():
+        assert other(7, 2) == 9
+        with pytest.raises(ZeroDivisionError):
+            other(1, 0)
+        assert other(7, 2) == 9
+
+
+def test_python_can_call_a_kernel_that_is_apart():
+    plan, one, _ = shared()
+    with compiled():
+        assert (plan(7, 2), one(7, 2)) == (9, 10)
+    assert plan(7, 2) == 9
 
 
 @pytest.mark.parametrize("first_called_by", ["python", "kernel"])
@@ -172,6 +229,52 @@ def test_code_that_others_keep_on_disk_can_be_called_after_a_kernel_loaded_it(tm
     )
     assert run(*both) == ["4", "4", "1"]
     assert run(*both) == ["4", "4", "1"]
+
+
+SHARED = """
+from fairtrial.core.compilation import apart, kernel
+
+@apart
+def last(x):
+    return 3 * x
+
+@apart
+def plan(x):
+    return last(x) + 1
+
+@kernel
+def one(x):
+    return plan(x) + 1
+
+@kernel
+def other(x):
+    return plan(x) + last(x)
+"""
+
+
+def test_code_that_is_apart_comes_from_disk_with_each_of_its_callers(tmp_path):
+    (tmp_path / "shared.py").write_text(SHARED)
+
+    def run(name):
+        lines = (
+            f"import sys; sys.path.insert(0, {str(tmp_path)!r})",
+            "from fairtrial.core.compilation import use_tier",
+            "use_tier('compile')",
+            "from shared import one, other",
+            "from fairtrial.core.linking import _APART",
+            name,
+        )
+        command = [sys.executable, "-c", "\n".join(lines)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return done.stdout.split()
+
+    hits = "sum(one.dispatcher.stats.cache_hits.values())"
+    assert run(f"print(one(1), {hits})") == ["5", "0"]
+    assert run(f"print(one(1), {hits}, len(_APART))") == ["5", "1", "2"]
+    assert run("print(other(1))") == ["7"]
+    for own in tmp_path.rglob("*callee*"):
+        own.unlink()
+    assert run(f"print(one(1), other(1), {hits}, len(_APART))") == ["5", "7", "1", "2"]
 
 
 def test_a_numba_with_other_libraries_is_left_alone(monkeypatch):

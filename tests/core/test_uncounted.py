@@ -7,7 +7,7 @@ import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
 from fairtrial import causal, delayed, linear, subpopulations
-from fairtrial.core.compilation import compiled, counted, kernel, uncounted, use_tier
+from fairtrial.core.compilation import apart, compiled, counted, kernel, uncounted, use_tier
 from fairtrial.simulation import simulate
 
 PLAIN = subpopulations.Problem(4, 1, floors=None, noise_std=1.0)
@@ -155,6 +155,26 @@ def test_a_live_policy_of_another_family_leaves_no_memory_in_use(name):
 
 def test_what_allocates_can_be_called_by_what_does_not_count():
     @counted
+    def allocates(x):
+        return np.full(4, x).sum()
+
+    @uncounted
+    def between(x):
+        return allocates(x) + 1.0
+
+    @kernel
+    def outer(x):
+        return between(x) + allocates(x)
+
+    with compiled():
+        assert outer(2.0) == 17.0
+        before = in_use()
+        assert outer(2.0) == 17.0
+    assert in_use() == before
+
+
+def test_what_is_apart_frees_what_it_allocates_whoever_calls_it_first():
+    @apart
     def allocates(x):
         return np.full(4, x).sum()
 

@@ -34,9 +34,11 @@ from fairtrial.core.interpretation import plain
 from fairtrial.core.loading import uninterrupted
 
 __all__ = [
+    "Apart",
     "Interpreted",
     "Kernel",
     "Tier",
+    "apart",
     "compiled",
     "counted",
     "inlined",
@@ -252,6 +254,19 @@ class Interpreted(Kernel):
     def __call__(self, *arguments: Any) -> Any:
         """Run in the interpreter."""
         return self._interpret(arguments)
+
+
+def apart(function: Callable[..., Any]) -> Kernel:
+    """Make a function a kernel whose machine code exists once; all that call it share that.
+
+    For what is long and called by several kernels that Python calls: the compiler would otherwise
+    copy it into each of them, and optimise every copy. It must be no closure.
+    """
+    return Apart(function, {"nogil": True, "_nrt": True})
+
+
+class Apart(Kernel):
+    """A kernel that others call by its name."""
 
 
 uncounted = kernel(_nrt=False)

@@ -8,7 +8,7 @@ covers all files of the package that the source imports, directly or through oth
 numba gives every function wrappers by which Python and C can call it. For arguments that hold
 dozens of arrays, these took nearly half of the time to compile. So only kernels that Python calls
 have such a wrapper (`dispatcher`); for other kernels a kernel is compiled without (`callee`). What
-is only called by kernels gets no machine code of its own, either (`linking`).
+is only called by kernels gets no machine code of its own, either, unless it is `apart` (`linking`).
 
 Most of that time is that of numba's own Python code: `numba_shortcuts` leaves out what it repeats.
 Searching for garbage in what the compiler allocates took a seventh, and found next to nothing.
@@ -36,7 +36,7 @@ from numba.extending import typeof_impl
 
 from fairtrial.core.background import start_compiling
 from fairtrial.core.collection import collecting_rarely
-from fairtrial.core.compilation import Kernel, NotAtHand, may_compile, noting_compilation
+from fairtrial.core.compilation import Apart, Kernel, NotAtHand, may_compile, noting_compilation
 from fairtrial.core.exclusion import alone
 from fairtrial.core.linking import linking_what_kernels_call
 from fairtrial.core.loading import load
@@ -162,7 +162,8 @@ def _compiling_when_allowed(compiled: Any, kernel: Kernel) -> Any:
         if not _THREAD.compiles:
             raise NotAtHand
         _announce()
-        with noting_compilation(), collecting_rarely, linking_what_kernels_call():
+        apart = kernel.py_func.__qualname__ if isinstance(kernel, Apart) else ""
+        with noting_compilation(), collecting_rarely, linking_what_kernels_call(apart=apart):
             code = compile_types(*arguments)
         refuse_to_return(code.signature.return_type)
         return code

@@ -36,7 +36,6 @@ from fairtrial.causal._kernels.rows import draw_row, index_of
 from fairtrial.causal._row_source import RowSource
 from fairtrial.confidence.block_betting.bets import LOST, pay_bounded
 from fairtrial.confidence.block_betting.blocks import (
-    NONE_ASSIGNED,
     OUTSIDE,
     Arrays,
     issue_assigned,
@@ -55,7 +54,7 @@ from fairtrial.confidence.block_betting.blocks import (
 )
 from fairtrial.confidence.block_betting.book import begin
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, interpreted, kernel
+from fairtrial.core.compilation import apart, inlined, interpreted, kernel
 
 __all__ = [
     "STATE",
@@ -96,7 +95,7 @@ def start(arrays: Arrays) -> None:
         open_block(state.blocks, initial_counts(model, rules, state))
 
 
-@kernel
+@apart
 def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
     """Plan the next block and freeze its counts and bets.
 
@@ -123,29 +122,19 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
 # ------------------------------------------------------------------------- one pull at a time
 
 
+@kernel
 def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
     """Return the next action and its tag; the action is -1 if another block needs more room."""
-    action, tag = next_or_assigned(arrays, batch, NONE_ASSIGNED)
-    return action, tag
-
-
-def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of externally assigned rows, counted by action, and freeze its bets."""
-    next_or_assigned(arrays, 0.0, assigned)
+    (model, rules), state = opened(arrays)
+    action, serial = _next_action(model, rules, state, batch)
+    return action, _tag(state, serial)
 
 
 @kernel
-def next_or_assigned(arrays: Arrays, batch: float, assigned: Floats) -> tuple[int, int]:
-    """Open a block of assigned rows if there are any; otherwise return the next action and its tag.
-
-    Both plan. As two kernels, they would take twice as long to compile.
-    """
+def open_assigned(arrays: Arrays, assigned: Floats) -> None:
+    """Open a block of externally assigned rows, counted by action, and freeze its bets."""
     (model, rules), state = opened(arrays)
-    if assigned.size:
-        _plan_block(model, rules, state, batch, assigned)
-        return -1, OUTSIDE
-    action, serial = _next_action(model, rules, state, batch)
-    return action, _tag(state, serial)
+    _plan_block(model, rules, state, 0.0, assigned)
 
 
 @kernel(inline="always")
@@ -162,7 +151,7 @@ def _next_action(model: Model, rules: Rules, state: State, batch: float) -> tupl
 def ask_rows(arrays: Arrays, batch: float, actions: Integers, tags: Integers) -> int:
     """Fill the actions and tags of the next pulls, all from one block; return their number."""
     (_, rules), state = opened(arrays)
-    action, tag = next_or_assigned(arrays, batch, np.empty(0))
+    action, tag = ask(arrays, batch)
     number = 0
     while action >= 0:
         actions[number] = action
@@ -208,7 +197,7 @@ def _take(
             _settle(model, rules, state)
 
 
-@kernel
+@apart
 def _settle(model: Model, rules: Rules, state: State) -> None:
     """Pay the bets of every complete block, in the order in which the blocks were issued."""
     settle_blocks(model, rules, state, _pay)

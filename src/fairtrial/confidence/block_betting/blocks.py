@@ -40,9 +40,6 @@ OUTSIDE = -1
 NO_ROOM, NONE_LEFT = -1, -2
 """What is returned in place of an action if the next block needs another slot, or none is left."""
 
-NONE_ASSIGNED = np.empty(0)
-"""What the kernels of a family get in place of assigned pulls if the policy chooses the pulls."""
-
 FIXED, DRAWN, TOSSED = 0, 1, 2
 """The order of a block's pulls.
 

@@ -32,7 +32,7 @@ from fairtrial.confidence.block_betting.blocks import (
 )
 from fairtrial.confidence.block_betting.planned_end import pulls_until_end
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
-from fairtrial.core.compilation import inlined, interpreted, kernel, uncounted
+from fairtrial.core.compilation import apart, inlined, interpreted, kernel, uncounted
 from fairtrial.delayed._kernels.block_bets import (
     correct_bets,
     multiply_bets,
@@ -110,8 +110,7 @@ def next_arm(variances: Floats, rules: Rules, state: State, batch: float) -> tup
         arm = _extra_arm(state)
         state.blocks.pulls[0] += 1
     elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
-        slot = plan_block(variances, rules, state, batch, np.empty(0))
-        place_bets(rules, state, slot)
+        _plan(variances, rules, state, batch, np.empty(0))
         arm, serial = next_pull(state.blocks, -1, 1)
     if arm >= 0:
         state.pending[arm] += 1.0
@@ -138,8 +137,14 @@ def open_assigned(arrays: Arrays, assigned: Floats) -> None:
     """
     (variances, rules), state = opened(arrays)
     if state.counts.min() > 0.0:
-        slot = plan_block(variances, rules, state, 0.0, assigned)
-        place_bets(rules, state, slot)
+        _plan(variances, rules, state, 0.0, assigned)
+
+
+@apart
+def _plan(variances: Floats, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
+    """Plan the next block and freeze its bets."""
+    slot = plan_block(variances, rules, state, batch, assigned)
+    place_bets(rules, state, slot)
 
 
 @kernel
@@ -286,7 +291,7 @@ def settle(arrays: Arrays) -> None:
     _settle(rules, state)
 
 
-@kernel(inline="always")
+@apart
 def _settle(rules: Rules, state: State) -> None:
     """Pay the bets of every complete block, in the order in which the blocks were issued."""
     blocks = state.blocks

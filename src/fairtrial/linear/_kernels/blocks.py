@@ -24,7 +24,6 @@ from fairtrial.confidence.block_betting.bets import (
 )
 from fairtrial.confidence.block_betting.blocks import (
     FIXED,
-    NONE_ASSIGNED,
     OUTSIDE,
     Arrays,
     close_oldest,
@@ -43,7 +42,7 @@ from fairtrial.confidence.block_betting.blocks import (
 )
 from fairtrial.confidence.block_betting.book import all_wealth, evidence_for, reject
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered
-from fairtrial.core.compilation import inlined, interpreted, kernel, uncounted
+from fairtrial.core.compilation import apart, inlined, interpreted, kernel, uncounted
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
 from fairtrial.linear._kernels.limited_plans import (
@@ -132,37 +131,27 @@ def start(arrays: Arrays) -> None:
 # ------------------------------------------------------------------------ one pull at a time
 
 
+@kernel
 def ask(arrays: Arrays, batch: float) -> tuple[int, int]:
     """Return the next arm and its tag; the arm is -1 if another block needs more room.
 
     The tag is -1 for initial pulls and for all pulls before theta can be estimated. They inform
     plans but are in no bet.
     """
-    arm, serial = next_or_assigned(arrays, batch, NONE_ASSIGNED)
-    return arm, serial
+    (model, rules, limits), state = opened(arrays)
+    return _next_arm(model, rules, limits, state, batch)
 
 
+@kernel
 def open_assigned(arrays: Arrays, assigned: Floats) -> None:
     """Open a block of externally assigned pulls, counted by arm, and freeze its bets.
 
     There is no plan before theta can be estimated. Until then, the pulls inform plans but belong to
     no block.
     """
-    next_or_assigned(arrays, 0.0, assigned)
-
-
-@kernel
-def next_or_assigned(arrays: Arrays, batch: float, assigned: Floats) -> tuple[int, int]:
-    """Open a block of assigned pulls if there are any; otherwise return the next arm and its tag.
-
-    Both plan. As two kernels, they would take twice as long to compile.
-    """
     (model, rules, limits), state = opened(arrays)
-    if assigned.size == 0:
-        return _next_arm(model, rules, limits, state, batch)
     if state.estimable[0]:
-        _plan(model, rules, limits, state, batch, assigned)
-    return -1, OUTSIDE
+        _plan(model, rules, limits, state, 0.0, assigned)
 
 
 @kernel(inline="always")
@@ -417,7 +406,7 @@ def settle(arrays: Arrays) -> None:
     _settle(model, rules, limits, state)
 
 
-@kernel
+@apart
 def _settle(model: Model, rules: Rules, limits: Limits, state: State) -> None:
     """Pay the bets of every complete block, in the order in which the blocks were issued."""
     slot = complete_slot(state.blocks)

@@ -27,7 +27,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     size_until_end,
 )
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import apart, inlined, kernel
 from fairtrial.linear._kernels.limits import (
     Limits,
     Metric,
@@ -327,7 +327,7 @@ def _fill_targets(
 # ------------------------------------------------------------------------------- planning
 
 
-@kernel
+@apart
 def plan_block_with_limits(
     model: Model, limits: Limits, rules: Rules, state: State, batch: float, assigned: Floats
 ) -> None:

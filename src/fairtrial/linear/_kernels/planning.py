@@ -21,7 +21,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     size_until_end,
 )
 from fairtrial.core.arithmetic import square, sum_of
-from fairtrial.core.compilation import inlined, kernel, uncounted
+from fairtrial.core.compilation import apart, inlined, kernel, uncounted
 from fairtrial.linear._kernels.matrices import (
     Floats,
     Integers,
@@ -443,7 +443,7 @@ def _what_matters(
     return hardest, np.argsort(scores, kind="mergesort")[:few]
 
 
-@kernel
+@apart
 def plan_block(model: Model, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
     """Plan the next block and freeze its counts and bets.
 

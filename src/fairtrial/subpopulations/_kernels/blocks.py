@@ -11,7 +11,6 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.bets import LOST
 from fairtrial.confidence.block_betting.blocks import (
-    NONE_ASSIGNED,
     OUTSIDE,
     Arrays,
     issue_assigned,
@@ -31,7 +30,7 @@ from fairtrial.confidence.block_betting.blocks import (
 from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
-from fairtrial.core.compilation import inlined, interpreted, kernel
+from fairtrial.core.compilation import apart, inlined, interpreted, kernel
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
 from fairtrial.core.replications import UNDECIDED, Replications, seed_generator
@@ -127,7 +126,7 @@ def _bet_from_the_start(model: Model, rules: Rules, state: State) -> None:
     place_bets(model, rules, state, 0, unused, end)
 
 
-@kernel
+@apart
 def _plan_block(
     model: Model, rules: Rules, state: State, batch: float, assigned: Floats, arrived: int
 ) -> None:
@@ -208,34 +207,24 @@ def _aim_at_leader(state: State, slot: int) -> None:
 # ------------------------------------------------------------------------ one pull at a time
 
 
+@kernel
 def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
     """Return the next cell and its tag; the cell is negative as in `next_cell`.
 
     `group`: the group that arrived by itself, which the cell must belong to. The tag is -1 if no
     open block wants such a pull; the pull then informs plans but is in no bet.
     """
-    cell, tag = next_or_assigned(arrays, group, batch, NONE_ASSIGNED)
-    return cell, tag
-
-
-def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
-    next_or_assigned(arrays, ANY_GROUP, 0.0, assigned)
-
-
-@kernel
-def next_or_assigned(arrays: Arrays, group: int, batch: float, assigned: Floats) -> tuple[int, int]:
-    """Open a block of assigned pulls if there are any; otherwise return the next cell and its tag.
-
-    Both plan. As two kernels, they would take twice as long to compile.
-    """
     (model, rules), state = opened(arrays)
-    if assigned.size:
-        open_assigned_block(model, rules, state, assigned, can_plan, _plan_block, _aim_at_leader)
-        return -1, OUTSIDE
     cell, serial = _next_cell(model, rules, state, group, batch)
     slot = slot_of(state.blocks, serial)
     return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
+
+
+@kernel
+def open_assigned(arrays: Arrays, assigned: Floats) -> None:
+    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
+    (model, rules), state = opened(arrays)
+    open_assigned_block(model, rules, state, assigned, can_plan, _plan_block, _aim_at_leader)
 
 
 @kernel(inline="always")
@@ -277,7 +266,7 @@ def _take(
         _settle(model, rules, state)
 
 
-@kernel
+@apart
 def _settle(model: Model, rules: Rules, state: State) -> None:
     """Pay the bets of every complete block, in the order in which the blocks were issued."""
     settle_blocks(model, rules, state, _pay)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from fairtrial.confidence.block_betting.blocks import (
-    NONE_ASSIGNED,
     OUTSIDE,
     Arrays,
     issue_assigned,
@@ -30,7 +29,7 @@ from fairtrial.confidence.block_betting.blocks import (
 from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import interpreted, kernel, uncounted
+from fairtrial.core.compilation import apart, interpreted, kernel, uncounted
 from fairtrial.core.draw_kernels import draw_vector
 from fairtrial.core.draws import VectorSource
 from fairtrial.subpopulations._kernels.block_loop import (
@@ -189,7 +188,7 @@ def _view(model: Model, state: State) -> tuple[Seen, Programmes, Work]:
     return seen, new_programmes(model), new_work(model)
 
 
-@kernel
+@apart
 def _plan_block(
     model: Model, rules: Rules, state: State, batch: float, assigned: Floats, arrived: int
 ) -> None:
@@ -263,34 +262,24 @@ def _is_lossy(model: Model, state: State) -> bool:
 # ------------------------------------------------------------------------ one pull at a time
 
 
+@kernel
 def ask(arrays: Arrays, group: int, batch: float) -> tuple[int, int]:
     """Return the next cell and its tag; the cell is negative as in `next_cell`.
 
     `group`: the group that arrived by itself, which the cell must belong to. The tag is -1 if no
     open block wants such a pull; the pull then informs plans but is in no bet.
     """
-    cell, tag = next_or_assigned(arrays, group, batch, NONE_ASSIGNED)
-    return cell, tag
-
-
-def open_assigned(arrays: Arrays, assigned: Floats) -> None:
-    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
-    next_or_assigned(arrays, ANY_GROUP, 0.0, assigned)
-
-
-@kernel
-def next_or_assigned(arrays: Arrays, group: int, batch: float, assigned: Floats) -> tuple[int, int]:
-    """Open a block of assigned pulls if there are any; otherwise return the next cell and its tag.
-
-    Both plan. As two kernels, they would take twice as long to compile.
-    """
     (model, rules), state = opened(arrays)
-    if assigned.size:
-        open_assigned_block(model, rules, state, assigned, can_plan, _plan_block, _begin_block)
-        return -1, OUTSIDE
     cell, serial = _next_cell(model, rules, state, group, batch)
     slot = slot_of(state.blocks, serial)
     return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
+
+
+@kernel
+def open_assigned(arrays: Arrays, assigned: Floats) -> None:
+    """Open a block of externally assigned pulls, counted by cell, and freeze its bets."""
+    (model, rules), state = opened(arrays)
+    open_assigned_block(model, rules, state, assigned, can_plan, _plan_block, _begin_block)
 
 
 @kernel(inline="always")
@@ -347,7 +336,7 @@ def _take(model: Model, rules: Rules, state: State, slot: int, result: Result) -
         _settle(model, rules, state)
 
 
-@kernel
+@apart
 def _settle(model: Model, rules: Rules, state: State) -> None:
     """Pay the bets of every complete block, in the order in which the blocks were issued."""
     settle_blocks(model, rules, state, _pay)
