@@ -12,11 +12,14 @@ fall with their lead. A step for the last item alone takes from those next to it
 has to give back: it needs some ten times as many steps.
 """
 
+import math
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, unchecked
+from fairtrial.core.compilation import inlined, kernel, unchecked
 
 Floats = NDArray[np.float64]
 
@@ -29,6 +32,65 @@ after how many steps that lead has halved."""
 
 FIRST_GAIN, SLOWING = 0.16, 25.0
 """By how much the first step moves the shares; after how many steps the moves have halved."""
+
+
+@kernel(inline="always")
+def take_steps(
+    plan: Any,
+    shares: Floats,
+    found: Floats,
+    progress: Floats,
+    fill_progress: Any,
+    add_pull: Any,
+    forecast_of: Any,
+) -> float:
+    """Change the shares step by step; fill the best shares `found`, and return their forecast.
+
+    Parameters
+    ----------
+    plan : NamedTuple
+        What the kernels need; those below are inlined. They see changes of `shares` in it.
+    shares, found : ndarray
+        Of all cells, one after the other.
+    progress : ndarray
+        Work space, with one place for every item.
+    fill_progress : kernel
+        ``fill_progress(plan, progress)``, at the present shares.
+    add_pull : kernel
+        ``add_pull(plan, progress, item, weight, pull)``: adds the weighted derivatives of the
+        progress of an item by the shares.
+    forecast_of : kernel
+        ``forecast_of(plan, progress)``: what the present shares need to settle all items.
+    """
+    pull = np.empty(shares.size)
+    prices = np.zeros(shares.size)
+    most = -1.0
+    bound = math.inf
+    forecast = math.inf
+    for step in range(MOST_STEPS if progress.size > 0 else 0):
+        fill_progress(plan, progress)
+        least = math.inf
+        for item in range(progress.size):
+            least = min(least, progress[item])
+        if least > most:
+            most = least
+            forecast = forecast_of(plan, progress)
+            for i in range(shares.size):
+                found[i] = shares[i]
+        if least <= 0.0:
+            break
+        weights = 0.0
+        for i in range(shares.size):
+            pull[i] = 0.0
+        for item in range(progress.size):
+            weight = weight_in_step(step, progress[item], least)
+            if weight > 0.0:
+                add_pull(plan, progress, item, weight, pull)
+                weights += weight
+        bound = min(bound, move_shares(step, weights, pull, shares, prices))
+        if most >= ENOUGH * bound:
+            break
+    return forecast
 
 
 @inlined

@@ -10,12 +10,7 @@ from fairtrial.confidence.block_betting.blocks import (
     open_block,
     open_planned_block,
 )
-from fairtrial.confidence.block_betting.plan_steps import (
-    ENOUGH,
-    MOST_STEPS,
-    move_shares,
-    weight_in_step,
-)
+from fairtrial.confidence.block_betting.plan_steps import take_steps
 from fairtrial.confidence.block_betting.planned_end import (
     End,
     end_with,
@@ -160,24 +155,8 @@ def _find_shares(rules: Rules, wealth: Wealth, plans: Plans, slot: int, shares: 
     trial = np.empty(shares.size)
     for arm in range(shares.size):
         trial[arm] = 0.7 * shares[arm] + 0.3 / shares.size
-    progress = np.empty(pairs.number)
-    pull = np.empty(shares.size)
-    prices = np.zeros(shares.size)
-    most = -1.0
-    bound = math.inf
-    for step in range(MOST_STEPS):
-        least = _fill_progress(pairs, spread, trial, progress)
-        if least > most:
-            most = least
-            for arm in range(shares.size):
-                shares[arm] = trial[arm]
-        if least <= 0.0:
-            break
-        weights = _fill_pull(step, pairs, spread, trial, progress, least, pull)
-        bound = min(bound, move_shares(step, weights, pull, trial, prices))
-        if most >= ENOUGH * bound:
-            break
-    return 2.0 / most if most > 0.0 else math.inf
+    plan, progress = _Steps(pairs, spread, trial), np.empty(pairs.number)
+    return take_steps(plan, trial, shares, progress, _fill_progress, _add_pull, _forecast)
 
 
 @kernel(error_model="numpy")
@@ -201,41 +180,40 @@ def _live_pairs(rules: Rules, wealth: Wealth, plans: Plans, slot: int) -> _Pairs
     return _Pairs(first, second, ease, number)
 
 
+class _Steps(NamedTuple):
+    """What the steps of a plan use."""
+
+    pairs: _Pairs
+    spread: Floats
+    shares: Floats
+
+
 @unchecked
-def _fill_progress(pairs: _Pairs, spread: Floats, trial: Floats, progress: Floats) -> float:
-    """Fill the information per need of every pair; return the least."""
+def _fill_progress(plan: _Steps, progress: Floats) -> None:
+    """Fill the information per need of every pair."""
+    for i in range(progress.size):
+        j, b = plan.pairs.outside[i], plan.pairs.inside[i]
+        variance = plan.spread[b] / plan.shares[b] + plan.spread[j] / plan.shares[j]
+        progress[i] = plan.pairs.ease[i] / variance
+
+
+@unchecked
+def _add_pull(plan: _Steps, progress: Floats, i: int, weight: float, pull: Floats) -> None:
+    """Add the derivatives of a pair's progress by the shares."""
+    j, b = plan.pairs.outside[i], plan.pairs.inside[i]
+    own, other = plan.spread[b] / plan.shares[b], plan.spread[j] / plan.shares[j]
+    gained = weight * progress[i] / (own + other)
+    pull[b] += gained * own / plan.shares[b]
+    pull[j] += gained * other / plan.shares[j]
+
+
+@unchecked
+def _forecast(_plan: _Steps, progress: Floats) -> float:
+    """Return the pulls needed."""
     least = math.inf
-    for i in range(pairs.number):
-        j, b = pairs.outside[i], pairs.inside[i]
-        progress[i] = pairs.ease[i] / (spread[b] / trial[b] + spread[j] / trial[j])
+    for i in range(progress.size):
         least = min(least, progress[i])
-    return least
-
-
-@unchecked
-def _fill_pull(
-    step: int,
-    pairs: _Pairs,
-    spread: Floats,
-    trial: Floats,
-    progress: Floats,
-    least: float,
-    pull: Floats,
-) -> float:
-    """Fill the weighted derivatives of the pairs' progress by the shares; return their weight."""
-    for arm in range(trial.size):
-        pull[arm] = 0.0
-    weights = 0.0
-    for i in range(pairs.number):
-        weight = weight_in_step(step, progress[i], least)
-        if weight > 0.0:
-            j, b = pairs.outside[i], pairs.inside[i]
-            own, other = spread[b] / trial[b], spread[j] / trial[j]
-            gained = weight * progress[i] / (own + other)
-            pull[b] += gained * own / trial[b]
-            pull[j] += gained * other / trial[j]
-            weights += weight
-    return weights
+    return 2.0 / least if least > 0.0 else math.inf
 
 
 @uncounted

@@ -1,17 +1,13 @@
 """The plan of the next block: the leader, the needs of each item, shares, and counts."""
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairtrial.confidence.block_betting.blocks import FIXED, Blocks, draw_action
 from fairtrial.confidence.block_betting.book import CLOSED, Book
-from fairtrial.confidence.block_betting.plan_steps import (
-    ENOUGH,
-    MOST_STEPS,
-    move_shares,
-    weight_in_step,
-)
+from fairtrial.confidence.block_betting.plan_steps import take_steps
 from fairtrial.confidence.block_betting.planned_end import (
     NOBODY,
     End,
@@ -339,6 +335,21 @@ def find_shares(model: Model, leader: int, seen: Estimates, items: Items, found:
     return _nearly_optimal_shares(model, leader, seen, alternative, items, found)
 
 
+class _Steps(NamedTuple):
+    """What the steps of a plan use: the problem as it is seen, the shares, and work space."""
+
+    leader: int
+    means: Floats
+    alternative: Alternative
+    items: Items
+    per_cost: Floats  # precision, by cell
+    shares: Floats
+    values: Floats  # by item
+    lam: Floats
+    precisions: Floats
+    gradient: Floats
+
+
 @kernel(error_model="numpy")
 def _nearly_optimal_shares(
     model: Model,
@@ -348,11 +359,7 @@ def _nearly_optimal_shares(
     items: Items,
     found: Floats,
 ) -> float:
-    """Find shares by steps from those of the last plan; return the cost to finish.
-
-    Values are concave and homogeneous, so an average of the items' derivatives bounds what any
-    shares can reach. Near that bound, more steps gain nothing.
-    """
+    """Find shares by steps from those of the last plan; return the cost to finish."""
     means = seen.means
     arms, groups = means.shape
     per_cost = np.empty((arms, groups))
@@ -362,58 +369,50 @@ def _nearly_optimal_shares(
     shares = np.empty((arms, groups))
     _start_shares(leader, means, alternative, items, found, shares)
     copy_into(found, shares)
-    lam = np.empty((items.needs.size, ROLES, groups))
-    values = np.empty(items.needs.size)
-    precisions = np.empty((arms, groups))
-    gradient = np.empty((arms, groups))
-    pull = np.empty((arms, groups))
-    prices = np.zeros(shares.size)
-    most = -1.0
-    bound = math.inf
-    forecast = math.inf
-    for step in range(MOST_STEPS if items.number > 0 else 0):
-        multiply(precisions, shares, per_cost)
-        for i in range(items.number):
-            item = items.live[i]
-            values[item] = item_value(item, leader, means, precisions, alternative, lam)
-        least = least_progress(items, values)
-        if least > most:
-            most = least
-            forecast = cost_to_finish(items, values)
-            copy_into(found, shares)
-        if least <= 0.0:
-            break
-        fill(pull, 0.0)
-        weights = 0.0
-        for i in range(items.number):
-            item = items.live[i]
-            weight = weight_in_step(step, values[item] * items.urgency[item], least)
-            if weight > 0.0:
-                item_gradient(item, leader, means, alternative, lam, gradient)
-                add_pull(weight * items.urgency[item], gradient, per_cost, pull)
-                weights += weight
-        flat, at_once = shares.reshape(shares.size), pull.reshape(pull.size)
-        bound = min(bound, move_shares(step, weights, at_once, flat, prices))
-        if most >= ENOUGH * bound:
-            break
-    return forecast
+    plan = _Steps(
+        leader,
+        means,
+        alternative,
+        items,
+        per_cost,
+        shares,
+        np.empty(items.needs.size),
+        np.empty((items.needs.size, ROLES, groups)),
+        np.empty((arms, groups)),
+        np.empty((arms, groups)),
+    )
+    flat, best = shares.reshape(shares.size), found.reshape(found.size)
+    progress = np.empty(items.number)
+    return take_steps(plan, flat, best, progress, _fill_progress, _add_pull, cost_to_finish)
 
 
 @unchecked
-def least_progress(items: Items, values: Floats) -> float:
-    """Return the progress of the item that is settled last: its value times its urgency."""
-    least = math.inf
-    for i in range(items.number):
-        least = min(least, values[items.live[i]] * items.urgency[items.live[i]])
-    return least
+def _fill_progress(plan: _Steps, progress: Floats) -> None:
+    """Fill the progress of every item: its value times its urgency."""
+    multiply(plan.precisions, plan.shares, plan.per_cost)
+    for i in range(progress.size):
+        item = plan.items.live[i]
+        plan.values[item] = item_value(
+            item, plan.leader, plan.means, plan.precisions, plan.alternative, plan.lam
+        )
+        progress[i] = plan.values[item] * plan.items.urgency[item]
 
 
 @unchecked
-def add_pull(weight: float, gradient: Floats, per_cost: Floats, pull: Floats) -> None:
+def _add_pull(plan: _Steps, _progress: Floats, i: int, weight: float, pull: Floats) -> None:
+    """Add an item's derivatives by the shares."""
+    item = plan.items.live[i]
+    item_gradient(item, plan.leader, plan.means, plan.alternative, plan.lam, plan.gradient)
+    add_gradient(weight * plan.items.urgency[item], plan.gradient, plan.per_cost, pull)
+
+
+@unchecked
+def add_gradient(weight: float, gradient: Floats, per_cost: Floats, pull: Floats) -> None:
     """Add an item's derivatives by the cost spent on each cell."""
-    for k in range(pull.shape[0]):
-        for group in range(pull.shape[1]):
-            pull[k, group] += weight * gradient[k, group] * per_cost[k, group]
+    groups = gradient.shape[1]
+    for k in range(gradient.shape[0]):
+        for group in range(groups):
+            pull[k * groups + group] += weight * gradient[k, group] * per_cost[k, group]
 
 
 @kernel
@@ -520,12 +519,12 @@ def list_items(rules: Rules, needs: Floats, present: Floats) -> Items:
 
 
 @unchecked
-def cost_to_finish(items: Items, values: Floats) -> float:
-    """Return the cost until every live item has what it needs."""
+def cost_to_finish(plan: Any, progress: Floats) -> float:
+    """Return the cost until every live item of a plan has what it needs."""
     cost = 0.0
-    for i in range(items.number):
-        item = items.live[i]
-        cost = max(cost, 2.0 * items.needs[item] / max(values[item], 1e-300))
+    for i in range(progress.size):
+        item = plan.items.live[i]
+        cost = max(cost, 2.0 * plan.items.needs[item] / max(plan.values[item], 1e-300))
     return cost
 
 

@@ -1,22 +1,17 @@
 """Plans if a pull gives several measures: the shares and the support of the next block."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.plan_steps import (
-    ENOUGH,
-    MOST_STEPS,
-    move_shares,
-    weight_in_step,
-)
-from fairtrial.core.compilation import kernel, uncounted
+from fairtrial.confidence.block_betting.plan_steps import take_steps
+from fairtrial.core.compilation import kernel, unchecked, uncounted
 from fairtrial.subpopulations._kernels.block_plans import (
-    add_pull,
+    add_gradient,
     blend_shares,
     close_support,
     cost_to_finish,
-    least_progress,
 )
 from fairtrial.subpopulations._kernels.measures.items import (
     Programmes,
@@ -33,7 +28,7 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Model,
     Seen,
 )
-from fairtrial.subpopulations._kernels.model import copy_into, divide, fill
+from fairtrial.subpopulations._kernels.model import copy_into, divide
 from fairtrial.subpopulations._kernels.plans_without_limits import Items
 
 
@@ -64,6 +59,21 @@ def fill_present(
     return weakest
 
 
+class _Steps(NamedTuple):
+    """What the steps of a plan use: the problem as it is seen, the shares, and work space."""
+
+    leader: int
+    costs: Floats
+    programmes: Programmes
+    items: Items
+    work: Work
+    per_cost: Floats  # pulls, by cell
+    shares: Floats
+    values: Floats  # by item
+    pulls: Floats
+    gradient: Floats
+
+
 @kernel(error_model="numpy")
 def find_shares(
     model: Model,
@@ -77,8 +87,7 @@ def find_shares(
     """Find the shares of cost that (nearly) finish the neediest item soonest.
 
     Return the cost to finish. `found`: on entry the shares of the last plan, from which the search
-    starts. Values are concave and homogeneous, so an average of the items' derivatives bounds what
-    any shares can reach. Near that bound, more steps gain nothing.
+    starts.
     """
     arms, groups = found.shape
     shares = np.zeros((arms, groups))
@@ -90,40 +99,39 @@ def find_shares(
     for k in range(arms):
         for group in range(groups):
             per_cost[k, group] = 1.0 / model.costs[k, group]
-    values = np.empty(items.needs.size)
-    pulls = np.empty((arms, groups))
-    gradient = np.empty((arms, groups))
-    pull = np.empty((arms, groups))
-    prices = np.zeros(shares.size)
-    most = -1.0
-    bound = math.inf
-    forecast = math.inf
-    for step in range(MOST_STEPS if items.number > 0 else 0):
-        divide(pulls, shares, model.costs)
-        for i in range(items.number):
-            item = items.live[i]
-            values[item] = item_value(programmes, item, leader, pulls, work)
-        least = least_progress(items, values)
-        if least > most:
-            most = least
-            forecast = cost_to_finish(items, values)
-            copy_into(found, shares)
-        if least <= 0.0:
-            break
-        fill(pull, 0.0)
-        weights = 0.0
-        for i in range(items.number):
-            item = items.live[i]
-            weight = weight_in_step(step, values[item] * items.urgency[item], least)
-            if weight > 0.0:
-                item_gradient(programmes, item, leader, pulls, work, gradient)
-                add_pull(weight * items.urgency[item], gradient, per_cost, pull)
-                weights += weight
-        flat, at_once = shares.reshape(shares.size), pull.reshape(pull.size)
-        bound = min(bound, move_shares(step, weights, at_once, flat, prices))
-        if most >= ENOUGH * bound:
-            break
-    return forecast
+    plan = _Steps(
+        leader,
+        model.costs,
+        programmes,
+        items,
+        work,
+        per_cost,
+        shares,
+        np.empty(items.needs.size),
+        np.empty((arms, groups)),
+        np.empty((arms, groups)),
+    )
+    flat, best = shares.reshape(shares.size), found.reshape(found.size)
+    progress = np.empty(items.number)
+    return take_steps(plan, flat, best, progress, _fill_progress, _add_pull, cost_to_finish)
+
+
+@unchecked
+def _fill_progress(plan: _Steps, progress: Floats) -> None:
+    """Fill the progress of every item: its value times its urgency."""
+    divide(plan.pulls, plan.shares, plan.costs)
+    for i in range(progress.size):
+        item = plan.items.live[i]
+        plan.values[item] = item_value(plan.programmes, item, plan.leader, plan.pulls, plan.work)
+        progress[i] = plan.values[item] * plan.items.urgency[item]
+
+
+@unchecked
+def _add_pull(plan: _Steps, _progress: Floats, i: int, weight: float, pull: Floats) -> None:
+    """Add an item's derivatives by the shares."""
+    item = plan.items.live[i]
+    item_gradient(plan.programmes, item, plan.leader, plan.pulls, plan.work, plan.gradient)
+    add_gradient(weight * plan.items.urgency[item], plan.gradient, plan.per_cost, pull)
 
 
 @kernel(error_model="numpy")
