@@ -134,6 +134,8 @@ def test_a_live_policy_of_another_family_leaves_no_memory_in_use(name):
         policy, environment = other(name)
         generator = np.random.default_rng(3)
         for number in range(150):
+            if policy.stopped:
+                break
             pull = policy.ask()
             if number % 10 == 9 and name != "causal":
                 policy.fail(pull)
