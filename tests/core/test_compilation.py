@@ -333,7 +333,7 @@ def test_python_seldom_looks_for_unused_objects_while_it_compiles(monkeypatch):
     seen = []
 
     @contextlib.contextmanager
-    def noting():
+    def noting(**_):
         seen.append(gc.get_threshold())
         yield
 

@@ -345,8 +345,9 @@ def test_pulls_of_cells_are_named_by_all_labels() -> None:
     assert list(frame.columns)[-4:] == ["pulls a/x", "pulls a/y", "pulls b/x", "pulls b/y"]
 
 
-def test_a_table_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
+def test_a_table_needs_a_library_of_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    for library in ("pandas", "polars", "pyarrow"):
+        monkeypatch.setitem(sys.modules, library, None)
     with raises(MissingExtra, extra="data"):
         made_of(ALL).to_frame()
 
