@@ -1,5 +1,6 @@
 """Closing an arm or a group by hand: what is asked, answered and recorded afterwards."""
 
+import numpy as np
 import pytest
 
 from fairtrial import linear
@@ -7,6 +8,7 @@ from fairtrial.errors import (
     CorruptLog,
     ExperimentFinished,
     InvalidArgument,
+    NothingToAsk,
     NotSupported,
 )
 from fairtrial.study import Study
@@ -162,6 +164,101 @@ def test_an_arm_of_a_question_with_measures_is_closed():
         study.tell(pull, {"cured": VALUES[pull.arm], "harmed": 0.0})
     assert study.recommend().arm == "b"
     assert study.verify().ok
+
+
+# ------------------------------------------------------- a closed group and a planned end
+
+MEASURES = Problem(
+    ["a", "b"], GROUPS, measures={"cured": (0, 1), "harmed": (0, 1)}, objective="cured",
+    ceilings={"harmed": 0.6},
+)  # fmt: skip
+ENDING = {
+    "one measure": Problem(["a", "b"], GROUPS, reward_range=(0, 1), floors=None),
+    "measures": MEASURES,
+    "three groups": Problem(["a", "b"], [*GROUPS, "middle"], reward_range=(0, 1), floors=0.1),
+}
+
+
+def arrive_until_the_end(study, closing, seed, gives_up=0.1):
+    """Let people arrive, and close the group "old" after some of them; return their number."""
+    random = np.random.default_rng(seed)
+    for number in range(500):
+        if study.stopped:
+            return number
+        if number == closing:
+            study.close_group("old", "contraindicated")
+            if study.stopped:
+                return number
+        groups = [name for name in study.problem.groups if name != "old" or number < closing]
+        for group in random.permutation(groups).tolist():
+            try:
+                pull = study.ask(group=group)
+                break
+            except NothingToAsk:
+                continue
+        else:
+            raise AssertionError("nobody who comes gets a pull, but the study goes on")
+        if random.random() < gives_up:
+            study.fail(pull, "left")
+            continue
+        value = float(random.random() < 0.5)
+        harm = float(random.random() < 0.3)
+        study.tell(pull, {"cured": value, "harmed": harm} if study.problem.measures else value)
+    raise AssertionError("the study does not end")
+
+
+@pytest.mark.parametrize("closing", [0, 50, 78])
+@pytest.mark.parametrize("losses", ["informative", "ignorable"])
+@pytest.mark.parametrize("name", ENDING)
+def test_a_planned_end_does_not_wait_for_a_closed_group(name, losses, closing):
+    problem, store = ENDING[name], MemoryStore()
+    policy = BlockBetting(problem, max_pulls=80, planned_end=True, losses=losses)
+    for seed in range(2):
+        with Study.create(problem, policy, storage=store, name=f"trial {seed}", seed=seed) as study:
+            arrive_until_the_end(study, closing, seed)
+            assert study.status in ("decided", "undecided")
+            assert study.verify().ok
+            head, answer = study.head_hash, study.recommend()
+        with Study.open(store, f"trial {seed}") as again:
+            assert again.stopped
+            assert (again.head_hash, again.recommend()) == (head, answer)
+
+
+def test_pulls_of_a_closed_group_that_a_planned_end_leaves_count_as_their_worst():
+    problem = ENDING["three groups"]
+    options = {"max_pulls": 80, "planned_end": True, "seed": 3}
+    closes, twin = BlockBetting(problem, **options), BlockBetting(problem, **options)
+    random = np.random.default_rng(1)
+    for number in range(400):
+        if closes.stopped:
+            break
+        if number == 50:
+            closes.close_group("old")
+            state = closes.get_state()
+            closes = BlockBetting(problem, **options)
+            closes.set_state(state)
+        group = str(random.choice(["young", "middle", *["old"] * (number < 50)]))
+        for pull in closes.ask(1, group=group):
+            (same,) = twin.ask(1, group=group)
+            value = float(random.random() < 0.5)
+            for policy, own in ((closes, pull), (twin, same)):
+                policy.tell(own, value)
+    assert not twin.stopped
+    # Without a closing, the rest is for the group; a lost pull counts as its worst, too.
+    while rest := twin.ask(1, group="old"):
+        twin.fail(rest[0], "never made")
+    assert twin.stopped
+    assert closes.asked < twin.asked == 80
+    np.testing.assert_allclose(closes._wealth, twin._wealth, rtol=1e-12)
+
+
+def test_with_known_noise_a_planned_end_without_its_closed_group_is_undecided():
+    problem = Problem(["a", "b"], GROUPS, noise_std=1.0, floors=None)
+    policy = BlockBetting(problem, max_pulls=60, planned_end=True)
+    with Study.create(problem, policy, storage=MemoryStore(), name="trial", seed=1) as study:
+        arrive_until_the_end(study, 40, seed=1, gives_up=0.0)
+        assert study.status == "undecided"
+        assert study.verify().ok
 
 
 def refused(study):

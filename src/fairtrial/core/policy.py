@@ -185,6 +185,11 @@ class Policy(ShownInNotebooks, Resumable, ABC):
         """The labels of the arms that people have closed."""
         return ()
 
+    @property
+    def closed_groups(self) -> tuple[Any, ...]:
+        """The labels of the groups that people have closed, if the policy takes note of them."""
+        return ()
+
     def close_arm(self, arm: Any) -> None:
         """Ask no more for an arm, and never give it as the answer; results in flight still count.
 
@@ -201,6 +206,13 @@ class Policy(ShownInNotebooks, Resumable, ABC):
             f"{type(self).__name__} cannot close an arm: subpopulations.BlockBetting can, if "
             "rewards have a range; otherwise stop the study"
         )
+
+    def close_group(self, group: Any) -> None:
+        """Take note that nobody is asked for a group any more; by default do nothing.
+
+        People decide this. The question stays the same. Requests for pulls then name an open group:
+        a study sees to that.
+        """
 
     def _after_news(self) -> None:
         """Act on what was just told, reported, failed or amended; by default do nothing."""

@@ -106,13 +106,13 @@ def said_of_never_made(number: int, closed: Mapping[str, int] | None = None) -> 
     number : int
         Planned pulls that nobody came for, and failed ones to make again.
     closed : mapping of str to int, optional
-        Planned pulls of each closed arm.
+        Planned pulls of each closed arm and group.
 
     Examples
     --------
     >>> said_of_never_made(0)
     ()
-    >>> print(*said_of_never_made(2, {"D": 1}), sep=chr(10))
+    >>> print(*said_of_never_made(2, {"arm D": 1}), sep=chr(10))
     2 planned pulls count as their worst because nobody has made them
     1 planned pull of the closed arm D is not made, and counts as its worst
     """
@@ -122,11 +122,11 @@ def said_of_never_made(number: int, closed: Mapping[str, int] | None = None) -> 
         if number > 1:
             known = "count as their worst because nobody has made them"
         found.append(f"{plural(number, 'planned pull')} {known}")
-    for arm, own in (closed or {}).items():
+    for name, own in (closed or {}).items():
         known = "is not made, and counts as its worst"
         if own > 1:
             known = "are not made, and count as their worst"
-        found.append(f"{plural(own, 'planned pull')} of the closed arm {arm} {known}")
+        found.append(f"{plural(own, 'planned pull')} of the closed {name} {known}")
     return tuple(found)
 
 

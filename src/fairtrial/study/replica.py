@@ -316,6 +316,8 @@ class Replica:
             raise _Difference("it closes a part of a study that had already stopped")
         if closing.name == "arm":
             self.policy.close_arm(closing.label)
+        else:
+            self.policy.close_group(closing.label)
         self.closings = (*self.closings, closing)
 
     def _take(

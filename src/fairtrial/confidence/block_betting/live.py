@@ -777,10 +777,16 @@ class LiveBlocks:
         rules : NamedTuple
             The constants of the method, for `decide`.
         """
-        rejected, blocks = self.state.book.rejected, self.state.blocks
+        rejected = self.state.book.rejected
         rejected[arm] = CLOSED
         rejected[rejected != CLOSED] = 0
-        before = self._first.item()
+        self.issue_none(actions)
+        if not self.finished:
+            decide.plain(rules, self.state)
+
+    def issue_none(self, actions: Iterable[int]) -> None:
+        """Issue no pull that is still planned of some actions: these pulls count as their worst."""
+        before, blocks = self._first.item(), self.state.blocks
         arrays = self.as_worst, self._floats, self._integers
         for serial in range(before, before + self._number.item()):
             slot = self._slot_of(serial)
@@ -793,8 +799,6 @@ class LiveBlocks:
                     details = self._details_of_an_overdue(UNSOLICITED)
                     self.kernels.lose(arrays, action, serial, *details)
         self.keep_paid(before)
-        if not self.finished:
-            decide.plain(rules, self.state)
 
     @property
     def closed(self) -> NDArray[np.bool_]:

@@ -296,12 +296,16 @@ class BlockPolicy(FixedConfidencePolicy):
         return self._blocks.open_as_worst
 
     def _never_made_of_closed(self) -> Counter[str]:
-        """Return the number of planned pulls of each closed arm that are not made."""
-        closed = self.closed_arms
-        if not closed:
+        """Return the number of planned pulls of each closed arm and group that are not made."""
+        closed = {"arm": self.closed_arms, "group": self.closed_groups}
+        if not any(closed.values()):
             return Counter()
-        arms = [self.problem.labels(action)["arm"] for action, _ in self._blocks.never_issued]
-        return Counter(str(arm) for arm in arms if arm in closed)
+        cells = [self.problem.labels(action) for action, _ in self._blocks.never_issued]
+        parts = [
+            next((f"{name} {cell[name]}" for name in closed if cell.get(name) in closed[name]), "")
+            for cell in cells
+        ]
+        return Counter(filter(None, parts))
 
     def why_no_pull(self, **context: Any) -> str:
         """Return what is missing near the planned end; empty if none is planned."""

@@ -182,7 +182,8 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 14
+    version = 15
+    state_fields = (*BlockPolicy.state_fields, "_closed_columns")
     problem: Problem
     environments = CellEnvironment
     _nothing_yet = cell_report.NOTHING_YET
@@ -211,6 +212,7 @@ class BlockBetting(BlockPolicy):
         if block_draws and problem.prediction is not None:
             raise InvalidArgument("block_draws", "must be False with a prediction", block_draws)
         super().__init__(problem, delta, max_pulls, seed)
+        self._closed_columns: list[int] = []
         self._end_as_planned(planned_end)
         self.noise = self._noise_as_stated(noise, is_known=self._has_known_noise)
         # Rewards are maximised, in units that keep their squares well within a float's range.
@@ -564,6 +566,50 @@ class BlockBetting(BlockPolicy):
         k = self.problem.arms.index(arm)
         self._blocks.close_arm(k, range(k * groups, (k + 1) * groups), self._rules)
         self._after_news()
+
+    @property
+    def closed_groups(self) -> tuple[str, ...]:
+        """The labels of the groups that people have closed."""
+        return tuple(self.problem.groups[column] for column in self._closed_columns)
+
+    def close_group(self, group: str) -> None:
+        """Take note that nobody is asked for a group any more.
+
+        Only a planned end depends on this: when nothing else is left until then, the planned pulls
+        of closed groups are not waited for.
+        """
+        self._closed_columns.append(self.problem.groups.index(group))
+        self._after_news()
+
+    def _after_news(self) -> None:
+        if self._waits_for_closed_groups and self._blocks.has_worst_values:
+            for column in self._closed_columns:
+                actions = range(self.problem.n_actions)[self._actions_of(column)]
+                self._blocks.issue_none(actions)
+        super()._after_news()
+
+    @property
+    def _waits_for_closed_groups(self) -> bool:
+        """Whether all pulls that are left until a planned end are for closed groups."""
+        closed = self._closed_columns
+        if not closed or self._end is None or self._is_all_issued(slice(None)):
+            return False
+        columns = range(len(self.problem.groups))
+        return all(
+            column in closed or self._is_all_issued(self._actions_of(column)) for column in columns
+        )
+
+    @property
+    def _capped(self) -> bool:
+        # With known noise, nothing can count in place of pulls that are never made.
+        return super()._capped or (self._waits_for_closed_groups and not self._outstanding)
+
+    @property
+    def _ending(self) -> str:
+        said = super()._ending
+        if not self._waits_for_closed_groups:
+            return said
+        return f"{said}; all others until the planned end are for closed groups"
 
     def _require_closable(self, arm: str) -> None:
         problem, closed = self.problem, self.closed_arms
