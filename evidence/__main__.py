@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
 
 import click
 
 from evidence.pages import write_pages
 from evidence.parts import PARTS
 from evidence.records import Record, commit, read_all, sources
-from evidence.running import is_done, measure_part
+from evidence.running import Stopped, is_done, measure_part
 
 
 @click.command()
@@ -115,14 +116,25 @@ def _measure(due: list[str], effort: float, seed: int, processes: int) -> None:
     progress, stop = _Progress(due, earlier, processes), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+
+    def measured(part: str) -> Record:
+        if stop.is_set():
+            raise Stopped
+        try:
+            return measure_part(part, effort, seed, stop=stop)
+        except BaseException:
+            # Before this thread takes the next part.
+            stop.set()
+            raise
+
     for parts, workers in ((together, processes), (alone, 1)):
         with ThreadPoolExecutor(workers) as pool:
-            futures: list[Future[Record]] = [
-                pool.submit(measure_part, part, effort, seed, stop=stop) for part in parts
-            ]
+            futures: list[Future[Record]] = [pool.submit(measured, part) for part in parts]
             try:
                 for future in as_completed(futures):
-                    click.echo(progress.line(future.result()))
+                    # What made it stop is raised by another one.
+                    with suppress(Stopped):
+                        click.echo(progress.line(future.result()))
             except BaseException:
                 stop.set()
                 pool.shutdown(cancel_futures=True)

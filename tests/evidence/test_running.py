@@ -11,7 +11,7 @@ import pytest
 
 from evidence import running
 from evidence.parts import Part
-from evidence.records import Record, file_of, new_record, read_all
+from evidence.records import ROOT, Record, file_of, new_record, read_all
 
 CASES = ("a", "b", "c")
 
@@ -43,7 +43,8 @@ def test_the_figures_of_all_cases_are_stored_with_their_origin(measure, tmp_path
     record = measure("pass\n")
     assert record.cases == [{"case": case, "n": 1} for case in CASES]
     assert read_all(tmp_path) == {"toy": record}
-    assert (record.seed, record.effort, len(record.commit)) == (5, 0.01, 40)
+    digits = 40 if (ROOT / ".git").exists() else 0
+    assert (record.seed, record.effort, len(record.commit)) == (5, 0.01, digits)
     assert record.command == "./dev evidence toy --effort 0.01 --seed 5"
     assert record.machine["cores"] >= 1
 
