@@ -203,7 +203,12 @@ def test_units_and_the_decimal_separator_are_stated_by_options_or_in_the_file(
         "assigned": 3,
         "used": 3,
         "lost": 1,
-        "left_out": {"several_variants": 1, "rows_of_them": 2, "later_rows": 1},
+        "left_out": {
+            "several_variants": 1,
+            "rows_of_them": 2,
+            "later_rows": 1,
+            "with_other_results": 1,
+        },
     }
     assert "1 unit in several variants" in (folder / "cure.html").read_text()
 

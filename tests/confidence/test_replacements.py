@@ -85,9 +85,9 @@ def disturbed(policy, rng):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_study_asks_for_no_more_than_its_end_and_the_replacements(problem, most, seed):
     policy = policy_of(problem, most, seed=seed)
-    for policy in disturbed(policy, np.random.default_rng([seed, most])):  # noqa: B020 - as it is now
-        blocks = policy._blocks
-        assert policy.asked <= END + most
+    for now in disturbed(policy, np.random.default_rng([seed, most])):
+        blocks = now._blocks
+        assert now.asked <= END + most
         assert 0 <= blocks.replaced <= most
         state = blocks.state.blocks
         for name in ("waiting", "unissued", "to_issue", "losses", "results", "came", "lost"):
@@ -95,9 +95,9 @@ def test_a_study_asks_for_no_more_than_its_end_and_the_replacements(problem, mos
         if problem.measures:
             for name in ("absent", "present", "was_absent", "was_present", "awaited"):
                 assert (getattr(blocks.state, name) >= 0).all(), name
-    assert policy.stopped
-    assert policy.recommend().status == "undecided"
-    assert f"planned end of {END} pulls is reached" in policy.recommend().reason
+    assert now.stopped
+    assert now.recommend().status == "undecided"
+    assert f"planned end of {END} pulls is reached" in now.recommend().reason
 
 
 def at_the_limit(problem):

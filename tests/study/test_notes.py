@@ -91,7 +91,21 @@ def test_the_report_shows_notes_as_text(store, tmp_path):
 def test_an_analysis_notes_what_was_found_in_its_table():
     table = {"user": [1, 1, 2, 3], "arm": ["a", "a", "b", "a"], "outcome": [1, 0, 0, 1]}
     study = analyse(PROBLEM, table, order="as given", unit="user")
-    assert "1 further row" in study.notes["repeated units (user)"]
+    said = study.notes["repeated units (user)"].split("; ")
+    assert said[0].startswith("1 further row of units")
+    assert said[1].startswith("1 further row with another result")
+
+
+def test_later_rows_of_units_with_the_same_result_or_none_are_no_other_results():
+    table = {"user": [1, 1, 2, 2, 3], "arm": ["a", "a", "b", "b", "a"],
+             "outcome": [1, 1, None, 0, 1]}  # fmt: skip
+    study = analyse(PROBLEM, table, order="as given", unit="user")
+    assert study.notes["repeated units (user)"].count("further row") == 1
+
+
+def test_an_analysis_notes_that_its_table_has_no_problem():
+    table = {"arm": ["a", "b", "a"], "outcome": [1, 0, 1]}
+    study = analyse(PROBLEM, table, order="as given")
     assert study.notes["checks of the table"] == "no problem found"
 
 
@@ -109,6 +123,38 @@ def test_problems_of_a_table_are_warnings_of_the_study(lopsided):
     [said] = [one for one in lopsided.health()["warnings"] if one.startswith("sample ratio: ")]
     assert "a 600" in said
     assert not any("sample ratio" in one for one in lopsided.health(blinded=True)["warnings"])
+
+
+def test_an_analysis_of_a_table_that_contradicts_its_shares_is_not_proven(tmp_path):
+    table = {"arm": ["a", "a", "b"] * 300, "outcome": [1, 1, 0] * 300}
+    place = tmp_path / "study.db"
+    with pytest.warns(UserWarning, match="sample ratio"):
+        analyse(PROBLEM, table, order="as given", storage=place, name="lopsided").close()
+    with Study.open(place, "lopsided") as study:
+        found = study.progress()
+    guarantee = found.recommendation.guarantee
+    assert (found.recommendation.status, guarantee.label) == ("decided", "heuristic")
+    assert guarantee.doubts == ("the units per arm contradict the planned shares",)
+    assert found.intervals == "approximate"
+
+
+def test_a_large_analysis_of_such_a_table_has_a_snapshot():
+    table = {"arm": ["a", "a", "b"] * 500, "outcome": [1, 1, 0] * 500}
+    with pytest.warns(UserWarning, match="sample ratio"):
+        study = analyse(PROBLEM, table, order="as given")
+    with study:
+        assert study.policy.doubts_of_table
+        assert len(list(study.session.store.snapshots(study.session.id))) == 1
+
+
+def test_an_analysis_of_a_table_with_the_stated_shares_stays_proven():
+    table = {"arm": ["a", "a", "b"] * 300, "outcome": [1, 1, 0] * 300}
+    shares = {"a": 2 / 3, "b": 1 / 3}
+    with analyse(PROBLEM, table, order="as given", shares=shares) as study:
+        assert study.recommend().guarantee.label == "proven"
+        # The events are those of the analysis, and say nothing about the experiment.
+        assert study.recommend().decided
+        assert study.recommend().decisions == ()
 
 
 def test_the_decision_of_a_report_points_to_problems_of_the_table(lopsided, tmp_path):

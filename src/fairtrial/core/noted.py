@@ -7,7 +7,9 @@ from collections.abc import Mapping
 __all__ = [
     "ABOUT_SEGMENTS",
     "PROBLEM_OF_TABLE",
+    "SAMPLE_RATIO",
     "SEGMENT",
+    "doubts_noted",
     "is_problem_of_table",
     "problems_of_table",
     "segments_noted",
@@ -15,6 +17,9 @@ __all__ = [
 
 PROBLEM_OF_TABLE = "problem of the table: "
 """How the topics of notes begin that say what a check of the table found."""
+
+SAMPLE_RATIO = "sample ratio"
+"""What the check of the units per arm is called."""
 
 SEGMENT = "segment "
 """How the topics of notes begin that state the difference between two arms in a segment."""
@@ -41,6 +46,23 @@ def problems_of_table(notes: Mapping[str, str]) -> dict[str, str]:
         for topic, said in notes.items()
         if is_problem_of_table(topic)
     }
+
+
+def doubts_noted(notes: Mapping[str, str]) -> tuple[str, ...]:
+    """Return why no rule is right for the table: units are missing, or were assigned otherwise.
+
+    The other problems of a table are possible without a wrong answer.
+
+    Examples
+    --------
+    >>> doubts_noted({"problem of the table: order": "sorted by arm"})
+    ()
+    >>> doubts_noted({"problem of the table: sample ratio": "old 60 %, planned 50 %"})
+    ('the units per arm contradict the planned shares',)
+    """
+    if SAMPLE_RATIO in problems_of_table(notes):
+        return ("the units per arm contradict the planned shares",)
+    return ()
 
 
 def segments_noted(notes: Mapping[str, str]) -> dict[str, str]:

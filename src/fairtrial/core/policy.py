@@ -95,6 +95,9 @@ class Policy(ShownInNotebooks, Resumable, ABC):
     planned_end: bool = False
     """Whether the policy plans for the end that `max_pulls` states."""
 
+    doubts_of_table: tuple[str, ...] = ()
+    """What the checks of a finished experiment found that contradicts every guarantee."""
+
     environments: ClassVar[type[Environment] | None] = None
     """The environments for which its runs are compiled.
 

@@ -220,7 +220,11 @@ def _require_own_unit(study: Study, viewer: Caller, unit: str) -> None:
     """Raise if another person asked for the pull of this unit, whose arm the caller would learn."""
     first = study.session.store.request(study.session.id, study.session.unit_key(unit))
     if first is not None and first.actor != viewer.actor and not viewer.can("read"):
-        raise InvalidArgument("unit", "has a pull already, which was asked for by somebody else")
+        accepted = (
+            "must not have a pull that another token asked for, unless the token may read: "
+            "processes that serve the same units share one"
+        )
+        raise InvalidArgument("unit", accepted)
 
 
 def _used_by_somebody_else(request_id: str | None) -> InvalidArgument:

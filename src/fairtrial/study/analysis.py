@@ -443,11 +443,14 @@ class RepeatedUnits:
         The number of their rows.
     later_rows : int
         Further rows of units in the same variant: the first result of such a unit is used.
+    with_other_results : int
+        Those of them with a result that is not the first one of their unit.
     """
 
     several_variants: int = 0
     rows_of_them: int = 0
     later_rows: int = 0
+    with_other_results: int = 0
 
     def in_words(self) -> list[str]:
         """Return what was left out, one sentence for each kind."""
@@ -461,6 +464,12 @@ class RepeatedUnits:
             found.append(
                 f"{plural(self.later_rows, 'further row')} of units in the same variant: only the "
                 "first result of a unit is used"
+            )
+        if self.with_other_results:
+            found.append(
+                f"{plural(self.with_other_results, 'further row')} with another result than the "
+                "first one of the unit: if the results of a unit belong together, such as its "
+                "visits, give one row with their sum or their mean"
             )
         return found
 
@@ -652,7 +661,7 @@ class _Rows:
         self._crowded, self._usual_rows = crowded_units(rows_of)
         several = self._in_several_arms(keys)
         first: dict[str, int] = {}
-        kept, in_several, later = [], 0, 0
+        kept, in_several, later, others = [], 0, 0, 0
         for row in self.order:
             key = keys[row]
             if key in several:
@@ -663,10 +672,11 @@ class _Rows:
             else:
                 later += 1
                 self._take_if_missing(first[key], row)
+                others += self._differs(first[key], row)
         if not kept:
             raise InvalidArgument("unit", "must name units that have only one variant", unit)
         self.order = kept
-        return RepeatedUnits(len(several), in_several, later)
+        return RepeatedUnits(len(several), in_several, later, others)
 
     def _in_several_arms(self, keys: Sequence[str]) -> set[str]:
         """Return the units that appear in several arms."""
@@ -679,6 +689,11 @@ class _Rows:
         if all(column[first] is None for column in self._outcomes.values()):
             for column in self._outcomes.values():
                 column[first] = column[later]
+
+    def _differs(self, first: int, later: int) -> bool:
+        """Return whether a later row of a unit has another result than the first one."""
+        pairs = ((column[first], column[later]) for column in self._outcomes.values())
+        return any(old is not None and new is not None and new != old for old, new in pairs)
 
     @cached_property
     def _single(self) -> list[Any] | None:

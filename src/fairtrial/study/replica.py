@@ -75,6 +75,8 @@ class Replica:
         self.closings = tuple(closings)
         self.kits = kits
         self.decisions = tuple(decisions)
+        self._notes_decisions = policy.get_params().get("assigned") is None
+        """Whether events have the times of the experiment; those of an analysis do not."""
         self._answer = policy.recommend().arm if self._has_decision else None
         self.ahead = False
         self.last: tuple[str, str | None] | None = None
@@ -285,6 +287,8 @@ class Replica:
 
         A request for a pull is no such event. Only a correction can replace an answer.
         """
+        if not self._notes_decisions:
+            return
         had = self._has_decision
         has = self.policy.decided
         if not (had or has) or (had and has and kind != "amend"):

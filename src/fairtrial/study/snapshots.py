@@ -101,6 +101,8 @@ def undeclared(policy: Policy) -> list[str]:
     if own.get_state is not Policy.get_state or own.set_state is not Policy.set_state:
         return []
     restored = policy.clone()
+    # What a table contradicts stands in the notes of the study, not in the state.
+    restored.doubts_of_table = policy.doubts_of_table
     restored.set_state(policy.get_state())
     found = vars(restored)
     return [

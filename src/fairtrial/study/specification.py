@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from fairtrial.core import Policy, Problem
 from fairtrial.core.family import FAMILIES
+from fairtrial.core.noted import doubts_noted
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.specification import (
     policy_class,
@@ -51,7 +52,8 @@ class Specification:
     conduct : mapping
         What requests for pulls must state: output of `Conduct.to_dict`.
     notes : mapping of str to str
-        What was noted when the study was created, by topic; the policy does not use it.
+        What was noted when the study was created, by topic. No decision depends on it, but the
+        guarantee of an analysis does if its table contradicts the planned shares.
     """
 
     problem: Mapping[str, Any]
@@ -139,10 +141,12 @@ class Specification:
         self._require_policy(name, problem, policies)
         Conduct.of(problem, self.conduct)
         try:
-            return policy_from_dict(self.policy, problem, self.seed, policies)
+            policy = policy_from_dict(self.policy, problem, self.seed, policies)
         except InvalidArgument as error:
             self._require_part(name, error, policies)
             raise
+        policy.doubts_of_table = doubts_noted(self.notes)
+        return policy
 
     def _problem(self, name: str, problems: Sequence[type[Problem]]) -> Problem:
         family = self.problem["family"]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.confidence.share_test import FALSE_ALARM, log_evidence_against_shares
 from fairtrial.core.cells import is_blank
-from fairtrial.core.noted import PROBLEM_OF_TABLE
+from fairtrial.core.noted import PROBLEM_OF_TABLE, SAMPLE_RATIO
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 
@@ -196,7 +196,7 @@ class TableCheck:
         """Return what was found, by the topic of the problem."""
         found = {}
         if self.ratio_differs:
-            found["sample ratio"] = _of_ratio(self.arms)
+            found[SAMPLE_RATIO] = _of_ratio(self.arms)
         if self.losses_differ:
             found["missing outcomes"] = _of_losses(self.arms)
         if self.sorted_by:

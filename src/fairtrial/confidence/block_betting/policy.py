@@ -468,7 +468,7 @@ class BlockPolicy(FixedConfidencePolicy):
     def _with_order(self, stated: Guarantee) -> Guarantee:
         """Add to a guarantee what it assumes about the order of the pulls."""
         if self._cuts is not None:
-            return stated.assuming(ASSIGNED)
+            return reduce(Guarantee.weakened, self.doubts_of_table, stated.assuming(ASSIGNED))
         return stated if self.randomize else stated.assuming(PREDICTABLE)
 
     # ------------------------------------------------------------- finished experiments
