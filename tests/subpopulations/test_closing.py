@@ -62,3 +62,144 @@ def test_whoever_closes_arms_by_the_results_makes_answers_wrong_no_more_often_th
     wrong = sum(run(seed) for seed in range(number))
     # One arm is closed, and it may have been as right as any other.
     assert wrong / number <= tolerated(2 * DELTA, number)
+
+
+@pytest.mark.parametrize("options", [{}, {"max_pulls": 200, "planned_end": True}])
+def test_a_lost_pull_of_a_closed_arm_is_not_made_again(options):
+    problem = Problem(ARMS[:3], ["x"], reward_range=(0, 1), floors=None)
+    policy = BlockBetting(problem, delta=1e-6, losses="ignorable", seed=1, **options)
+    while (pull := policy.ask()).arm != "b":
+        policy.tell(pull, 0.5)
+    policy.close_arm("b")
+    for other in policy.outstanding():
+        policy.fail(other, "left")
+    assert {one.arm for one in policy.ask(100)} == {"a", "c"}
+
+
+# --------------------------------------- several closings, accidents, and a planned end
+
+GROUPS = ["x", "y", "z"]
+END = 120
+QUESTIONS = {
+    "one measure": Problem(ARMS[:3], GROUPS, reward_range=(0, 1), floors=None),
+    "measures": Problem(
+        ARMS[:3], GROUPS, measures={"cured": (0, 1), "harmed": (0, 1)}, objective="cured",
+        ceilings={"harmed": 0.6},
+    ),
+}  # fmt: skip
+OPTIONS = {
+    "worst": {},
+    "repeated": {"losses": "ignorable"},
+    "few repeated": {"losses": "ignorable", "max_replacements": 2},
+}
+CLOSINGS = {
+    "two groups": {40: "x", 95: "z"},
+    "at once": {90: "z", 91: "y"},
+    "from the start": {0: "x", 1: "y"},
+    "a group, then an arm": {60: "y", 75: "b"},
+    "near the end": {112: "x", 116: "a", 117: "y"},
+}
+
+
+def restored(policy):
+    fresh = policy.clone()
+    fresh.set_state(policy.get_state())
+    return fresh
+
+
+class Together:
+    """Several policies to which the same happens; each of their answers must be the same."""
+
+    def __init__(self, *policies):
+        self.policies = list(policies)
+
+    def __getattr__(self, name):
+        def call(*arguments, **context):
+            found = [getattr(policy, name)(*arguments, **context) for policy in self.policies]
+            self.policies[1] = restored(self.policies[1])
+            assert found[0] == found[1]
+            return found[0]
+
+        return call
+
+    @property
+    def stopped(self):
+        first, second = [policy.stopped for policy in self.policies]
+        assert first == second
+        return first
+
+
+def happen(study, problem, closings, seed):
+    """Let people arrive, leave, answer late and be corrected while groups and arms are closed."""
+    random = np.random.default_rng(seed)
+
+    def chance(probability):
+        return random.random() < probability
+
+    def outcome(pull):
+        if not problem.measures:
+            return float(chance(0.5))
+        cured = None if chance(0.1) else float(chance(0.5))
+        return {"cured": cured, "harmed": early.get(pull, float(chance(0.2)))}
+
+    def end(pull):
+        if chance(0.2):
+            study.fail(pull, "left")
+            left.append(pull)
+        else:
+            told.append((pull, outcome(pull)))
+            study.tell(*told[-1])
+
+    flight, left, told, closed, early = [], [], [], [], {}
+    for number in range(600):
+        if number in closings:
+            closed.append(closings[number])
+            is_group = closed[-1] in problem.groups
+            (study.close_group if is_group else study.close_arm)(closed[-1])
+        if study.stopped:
+            return
+        issued = []
+        for group in random.permutation([one for one in problem.groups if one not in closed]):
+            issued = issued or study.ask(1, group=str(group))
+        assert not {pull.arm for pull in issued} & set(closed)
+        assert issued or flight, "nobody who comes gets a pull, but the study goes on"
+        flight += issued
+        if problem.measures and flight and chance(0.3) and flight[-1] not in early:
+            early[flight[-1]] = float(chance(0.2))
+            study.report(flight[-1], {"harmed": early[flight[-1]]})
+        while flight and not study.stopped and (len(flight) > 5 or not issued or chance(0.5)):
+            end(flight.pop(random.integers(len(flight))))
+            issued = True
+        if left and chance(0.05) and not study.stopped:
+            pull = left.pop(random.integers(len(left)))
+            told.append((pull, outcome(pull)))
+            study.tell(*told[-1])
+        if told and chance(0.1):
+            place = random.integers(len(told))
+            pull, old = told[place]
+            told[place] = pull, outcome(pull)
+            study.amend(pull, old, told[place][1])
+    raise AssertionError("the study does not end")
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("losses", OPTIONS)
+@pytest.mark.parametrize("closings", CLOSINGS)
+@pytest.mark.parametrize("delta", [1e-6, 0.4])
+def test_a_policy_restored_at_every_step_ends_as_one_that_never_paused(
+    name, losses, closings, delta
+):
+    problem = QUESTIONS[name]
+    policy = BlockBetting(
+        problem, max_pulls=END, planned_end=True, seed=1, delta=delta, **OPTIONS[losses]
+    )
+    study = Together(policy, policy.clone())
+    happen(study, problem, CLOSINGS[closings], seed=1)
+    plain, paused = study.policies
+    assert plain.recommend() == paused.recommend()
+    assert plain.asked <= END + (0 if losses == "worst" else 40)
+    for field, value in plain.get_state().items():
+        np.testing.assert_array_equal(value, paused.get_state()[field], err_msg=field)
+    blocks = plain._blocks.state.blocks
+    for field in ("waiting", "unissued", "to_issue", "losses", "results", "came", "lost"):
+        assert (getattr(blocks, field) >= 0).all(), field

@@ -134,8 +134,8 @@ class LiveBlocks:
     replaced : int
         Lost pulls that were made again, or are to be.
     unreplaced : list of int
-        Pulls that ended without a result that counts when no more could be made again: they count
-        as their worst.
+        Pulls that ended without a result that counts when they could not be made again, because
+        the limit was reached or their arm is closed: they count as their worst.
     never_counted : array of int
         How many results are in no bet and never will be, for each reason in `NEVER_COUNTED`.
     """
@@ -544,7 +544,7 @@ class LiveBlocks:
         self.lost += 1
         if not self._makes_again or pull.tag < 0 or self._gave_values(pull):
             return
-        if not self._has_replacements:
+        if not self._may_make_again(pull.action):
             self.unreplaced.append(pull.number)
             return
         self.replaced += 1
@@ -573,9 +573,17 @@ class LiveBlocks:
         """Return the constants for what is still told of a pull that has ended."""
         return self.as_worst if number in self.unreplaced else self._constants
 
-    def _arrays_at_end(self, number: int) -> Arrays:
+    def is_closed(self, action: int) -> bool:
+        """Return whether people have closed the arm of an action."""
+        return False
+
+    def _may_make_again(self, action: int) -> bool:
+        """Return whether a pull of this action may be made again if it gets lost."""
+        return self._has_replacements and not self.is_closed(action)
+
+    def _arrays_at_end(self, number: int, action: int) -> Arrays:
         """Return the arguments for the end of a pull without a result that counts."""
-        if self._makes_again and not self._has_replacements:
+        if self._makes_again and not self._may_make_again(action):
             self.unreplaced.append(number)
         return (self._constants_of(number), *self.arrays[1:])
 
@@ -618,7 +626,7 @@ class LiveBlocks:
         self.lost += 1
         before = self._first.item()
         with self._counting_replacements():
-            self.kernels.lose(self._arrays_at_end(number), action, tag, *details)
+            self.kernels.lose(self._arrays_at_end(number, action), action, tag, *details)
         self.keep_paid(before)
 
     def amend(self, pull: Pull, old: Any, new: Any) -> None:

@@ -182,7 +182,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 15
+    version = 16
     state_fields = (*BlockPolicy.state_fields, "_closed_columns")
     problem: Problem
     environments = CellEnvironment
@@ -518,8 +518,8 @@ class BlockBetting(BlockPolicy):
 
     def _can_make(self, column: int, action: int) -> bool:
         """Return whether an action is of the wanted group, or any of them, and its arm is open."""
-        arm, group = divmod(action, len(self.problem.groups))
-        return column in (-1, group) and not self._blocks.closed[arm]
+        group = action % len(self.problem.groups)
+        return column in (-1, group) and not self._blocks.is_closed(action)
 
     def tell(self, pull: Pull, outcome: Outcome, *, prediction: None = None) -> None:
         """Take the outcome of a pull, as `Policy.tell`; a prediction comes too late here."""

@@ -22,6 +22,13 @@ class CellBlocks(LiveBlocks):
     runs_compiled: ClassVar[bool] = True
     """Whether compiled code can make whole runs."""
 
+    def is_closed(self, action: int) -> bool:
+        """Return whether people have closed the arm of a cell."""
+        # The last of the answers is "none".
+        arms = self.closed[:-1]
+        groups = self.state.blocks.lost.size // arms.size
+        return bool(arms[action // groups])
+
     def of_pull(self, pull: Pull, outcome: Any) -> Any:
         """Return the outcome of a pull in the form that the kernels take."""
         return outcome

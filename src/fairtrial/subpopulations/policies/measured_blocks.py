@@ -331,7 +331,7 @@ class MeasuredBlocks(CellBlocks):
     def _arrays_to_tell(self, pull: Pull, value: tuple[Floats, Floats]) -> Any:
         # Without a value that bets use, the pull is made again.
         lacks = pull.number != UNSOLICITED and np.isnan(value[1][: self.outcomes]).any()
-        return self._arrays_at_end(pull.number) if lacks else self.arrays
+        return self._arrays_at_end(pull.number, pull.action) if lacks else self.arrays
 
     def read(self, pull: Pull, values: Floats, *, was_lost: bool) -> None:
         """Record new values of a pull that come before the others."""
@@ -471,7 +471,7 @@ class MeasuredBlocks(CellBlocks):
         becomes_worst = is_paid and not is_complete and (not has_ended or is_replaced)
         first = self.as_worst if was_worst else self._constants_of(number)
         if is_replaced and not (is_paid or was_worst):
-            self._arrays_at_end(number)  # notes whether the pull can be made again
+            self._arrays_at_end(number, pull.action)  # notes whether the pull can be made again
         then = self.as_worst if was_worst or becomes_worst else self._constants_of(number)
         stays_final = is_final or becomes_worst
         nothing = np.full(now.size, math.nan)
