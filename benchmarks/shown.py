@@ -2,9 +2,10 @@
 
 Results come late depending on their values, get lost depending on them, or are blank in a table of
 a finished experiment. A study counts as missed if, at any look, the interval of the first mean does
-not contain the truth although it is called "anytime". At most delta of all studies may. "Met"
-counts the studies that say so of a limit which the truth misses; for each such limit, at most delta
-of all studies may.
+not contain the truth although it is called "anytime"; in some studies of linear arms, if that of
+any mean does not, or that of a difference. At most delta of all studies may. "Met" counts the
+studies that say so of a limit which the truth misses; for each such limit, at most delta of all
+studies may.
 """
 
 from __future__ import annotations
@@ -95,10 +96,10 @@ DELIVERIES: Mapping[str, Delivery] = {
 
 
 def _watch(
-    policy: Policy, sample: Callable[[np.random.Generator, Pull], float], true: float,
-    deliver: Delivery, seed: int,
+    policy: Policy, sample: Callable[[np.random.Generator, Pull], float],
+    misses: Callable[[Progress], bool], deliver: Delivery, seed: int,
 ) -> Outcome:  # fmt: skip
-    """Run a study of a policy, and return how what it shows compares with the true first mean."""
+    """Run a study of a policy, and return whether what it shows ever misses the truth."""
     rng, waiting = np.random.default_rng(seed), list[tuple[Pull, float]]()
     missed = False
     for step in range(3 * PULLS):
@@ -111,13 +112,14 @@ def _watch(
             break
         deliver(policy, waiting, rng)
         if step % LOOK_EVERY == 0 or not waiting:
-            missed |= _misses(policy.progress(), true)
+            missed |= misses(policy.progress())
     progress = policy.progress()
     approximate = progress.intervals == "approximate"
-    return Outcome(missed or _misses(progress, true), _says_met(progress), approximate)
+    return Outcome(missed or misses(progress), _says_met(progress), approximate)
 
 
-def _misses(progress: Progress, true: float) -> bool:
+def _misses(progress: Progress, true: float = 0.5) -> bool:
+    """Return whether the interval of the first mean misses the truth."""
     first = progress.actions[0]
     if progress.intervals != "anytime" or first.lower is None or first.upper is None:
         return False
@@ -151,7 +153,7 @@ def _attacked(
     """Return the studies of a policy with every delivery."""
 
     def attack(deliver: Delivery) -> Callable[[int], Outcome]:
-        return lambda seed: _watch(make(seed), sample, 0.5, deliver, seed)
+        return lambda seed: _watch(make(seed), sample, _misses, deliver, seed)
 
     return {name: attack(deliver) for name, deliver in DELIVERIES.items()}
 
@@ -179,6 +181,41 @@ def _features(known: Mapping[str, Any]) -> Callable[[int], Policy]:
 def _gaps(known: Mapping[str, Any]) -> Callable[[int], Policy]:
     problem = linear.Problem([[1.0, 0.0], [1.0, 1.0]], arms=["a", "b"], **known)
     return lambda seed: linear.LinGapE(problem, delta=DELTA, seed=seed)
+
+
+def _all_of_linear(deliver: Delivery, *, differences: bool) -> Callable[[int], Outcome]:
+    """Return studies of linear arms with rare successes.
+
+    All means are watched, or a difference.
+    """
+    rates = [0.1, 0.1, 0.2, 0.2, 0.15]
+    features = [[1.0, 0, 0], [1, 1, 0], [1, 0, 1], [1, 1, 1], [1, 0.5, 0.5]]
+    problem = linear.Problem(features, arms=list("abcde"), control="a", **RANGE)
+
+    def misses(progress: Progress) -> bool:
+        if differences:
+            found = [(one, 0.1) for one in progress.effects if one.arm == "c"]
+        else:
+            found = list(zip(progress.arms, rates, strict=True))
+        if progress.intervals != "anytime":
+            return False
+        return any(
+            not one.lower - 1e-9 <= true <= one.upper + 1e-9
+            for one, true in found
+            if one.lower is not None and one.upper is not None
+        )
+
+    def study(seed: int) -> Outcome:
+        policy = linear.BlockBetting(problem, seed=seed, **BLOCKS)
+        return _watch(
+            policy,
+            lambda rng, pull: float(rng.random() < rates[pull.action]),
+            misses,
+            deliver,
+            seed,
+        )
+
+    return study
 
 
 def _races(known: Mapping[str, Any]) -> Callable[[int], Policy]:
@@ -316,6 +353,13 @@ ATTACKS: Mapping[str, Mapping[str, Callable[[int], Outcome]]] = {
     "analyse, range": {"30 % of zeros blank": _analysed(RANGE)},
     "analyse, known noise": {"30 % of zeros blank": _analysed(NOISE)},
     "linear, range": _attacked(_features(RANGE), _coin),
+    **{
+        f"linear, range, {name}": {
+            attack: _all_of_linear(deliver, differences=differences)
+            for attack, deliver in DELIVERIES.items()
+        }
+        for name, differences in (("all means at once", False), ("a difference", True))
+    },
     "linear, known noise": _attacked(_features(NOISE), _normal),
     "delayed, range": _attacked(_races(RANGE), _coin),
     "delayed, known noise": _attacked(_races(NOISE), _normal),

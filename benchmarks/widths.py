@@ -111,6 +111,11 @@ _LIVE: dict[str, _Live] = {
     "0 or 1, 50 %": _Live(1.0, lambda rng: float(rng.random() < 0.5)),
     "0 or 1, 4 %": _Live(1.0, lambda rng: float(rng.random() < 0.04)),
     "0 or 1, 4 %, delayed": _Live(1.0, lambda rng: float(rng.random() < 0.04), family=ft.delayed),
+    "0 or 1, 50 %, linear": _Live(1.0, lambda rng: float(rng.random() < 0.5), family=ft.linear),
+    "0 or 1, 4 %, linear": _Live(1.0, lambda rng: float(rng.random() < 0.04), family=ft.linear),
+    "revenue of 1 % up to 1,000, linear": _Live(
+        1_000.0, lambda rng: float(_revenue(1, 1_000.0, rng)[0]), family=ft.linear
+    ),
     "revenue of 1 % up to 1,000": _Live(1_000.0, lambda rng: float(_revenue(1, 1_000.0, rng)[0])),
     "harm of 4 %, a measure": _Live(1.0, lambda rng: float(rng.random() < 0.04), is_measure=True),
     "load time up to 10, a measure": _Live(
@@ -124,7 +129,7 @@ def _show_means(*, quick: bool) -> None:
     looks = (40, 400, 4_000) if quick else (40, 400, 4_000, 40_000)
     print("\nhalf the width of intervals for the mean of one arm of two, confidence 95 %")
     columns = ("results", "fixed", "asymptotic", "half range", "live", "analysed")
-    print(f"{'outcome':<32}" + "".join(f"{name:>12}" for name in columns))
+    print(f"{'outcome':<35}" + "".join(f"{name:>12}" for name in columns))
     for name, case in _LIVE.items():
         told: list[tuple[str, float]] = []
         policy, generator = _policy(case), np.random.default_rng(7)
@@ -146,11 +151,18 @@ def _policy(case: _Live) -> Any:
             objective="other",
             ceilings={"own": 0.9 * case.top},
         )
-    elif case.family is ft.delayed:
-        problem = ft.delayed.Problem(["a", "b"], reward_range=(0, case.top))
     else:
-        problem = ft.subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, case.top))
+        problem = _problem(case)
     return case.family.BlockBetting(problem, delta=_LEVEL, seed=1)
+
+
+def _problem(case: _Live) -> Any:
+    """Return the problem of two arms with one reward."""
+    if case.family is ft.linear:
+        return ft.linear.Problem([[1, 0], [1, 1]], arms=["a", "b"], reward_range=(0, case.top))
+    if case.family is ft.delayed:
+        return ft.delayed.Problem(["a", "b"], reward_range=(0, case.top))
+    return ft.subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, case.top))
 
 
 def _outcome(case: _Live, value: float, generator: np.random.Generator) -> Any:
@@ -167,8 +179,8 @@ def _show_mean(name: str, case: _Live, progress: Any, told: list[tuple[str, floa
     )
     own = np.array([value for arm, value in told if arm == "a"])[: shown.counted]
     error = own.std() / math.sqrt(max(1, own.size))
-    # In `delayed`, the intervals of all arms hold together.
-    level = _LEVEL / (2 if case.family is ft.delayed else 1)
+    # In `delayed` and `linear`, the intervals of all arms hold together.
+    level = _LEVEL / (1 if case.family is ft.subpopulations else 2)
     mixture = NormalMixture().radius(max(1, own.size), level, case.top / 2)
     halves = (
         NormalDist().inv_cdf(1 - level / 2) * error,
@@ -177,7 +189,7 @@ def _show_mean(name: str, case: _Live, progress: Any, told: list[tuple[str, floa
         _half(shown.lower, shown.upper, case.top),
         _analysed_half(case, told),
     )
-    print(f"{name:<32}{own.size:>12,}" + "".join(f"{half:>12.4g}" for half in halves), flush=True)
+    print(f"{name:<35}{own.size:>12,}" + "".join(f"{half:>12.4g}" for half in halves), flush=True)
 
 
 def _half(lower: Any, upper: Any, top: float) -> float:
@@ -186,7 +198,8 @@ def _half(lower: Any, upper: Any, top: float) -> float:
 
 def _analysed_half(case: _Live, told: list[tuple[str, float]]) -> float:
     """Return half the width for the same arm in the analysis of all results as a table."""
-    problem = ft.subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, case.top))
+    is_linear = case.family is ft.linear
+    problem = _problem(case if is_linear else case._replace(family=ft.subpopulations))
     table = {"arm": [arm for arm, _ in told], "value": [value for _, value in told]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -581,7 +581,9 @@ def test_a_linear_difference_is_that_of_least_squares_within_every_block():
         variances.append(direction @ np.linalg.inv(design.T @ design) @ direction)
     weights = 1 / np.array(variances)
     effect = next(e for e in policy.progress().effects if e.arm == "3")
-    assert effect.difference == pytest.approx(weights @ seen / weights.sum())
+    assert (effect.lower + effect.upper) / 2 == pytest.approx(weights @ seen / weights.sum())
+    means = {estimate.labels["arm"]: estimate.mean for estimate in policy.progress().arms}
+    assert effect.difference == pytest.approx(means["3"] - means["0"])
 
 
 @pytest.mark.parametrize("known", [{"noise_std": 0.1}, {"reward_range": (-2.0, 2.0)}])

@@ -13,12 +13,14 @@ from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks
 from fairtrial.confidence.block_betting.blocks import OUTSIDE
 from fairtrial.confidence.block_betting.book import all_wealth
 from fairtrial.confidence.block_betting.cuts import Cuts
+from fairtrial.confidence.effects import BlockResults
 from fairtrial.confidence.means import Settled
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.linear._kernels import blocks
 from fairtrial.linear._kernels.state import Rules
 from fairtrial.linear._units import Units
 from fairtrial.linear.policies.race import Standing
+from fairtrial.linear.policies.values import LinearResults
 
 __all__ = ["BlockStanding", "LinearBlocks"]
 
@@ -100,6 +102,7 @@ class BlockStanding(Standing):
         self._rules = rules
         self._opening = opening
         self._cuts = cuts
+        self.has_range = bool(rules.bounded)
 
     @property
     def _state(self) -> Any:
@@ -206,6 +209,64 @@ class BlockStanding(Standing):
         counts = counts + state.opening_counts
         sums = sums + state.opening_sums + rules.shift * state.opening_counts
         return Settled(counts, sums, missing + late * rules.bounded)
+
+    def in_range(
+        self, before: BlockResults | None = None, after: BlockResults | None = None
+    ) -> LinearResults | None:
+        """Return the results of the settled blocks; None if there are none, or none are kept.
+
+        Parameters
+        ----------
+        before, after : BlockResults, optional
+            Of a finished experiment, the results before the first block and after the last one.
+        """
+        rules, live = self._rules, self._blocks
+        unknown = np.zeros((1, 2, len(live.arms)))
+        parts: list[tuple[Floats, ...]] = []
+        last = self._middle[np.newaxis], unknown
+        if before is not None:
+            parts.append((*self._off(before, last[0]), *last))
+        paid = live.paid_results(losses_count=True)
+        if paid is not None:
+            # The sum of known results is not needed: blocks have predictions of their own.
+            known = live.in_paid_blocks("blocks.known").reshape(*paid.counts.shape, 3)
+            fixed = live.in_paid_blocks("prediction"), np.moveaxis(known[:, :, ::2], 2, 1)
+            parts.append((paid.counts, paid.losses, paid.sums, paid.squares, *fixed))
+            last = fixed[0][-1:], fixed[1][-1:]
+        if after is not None:
+            parts.append((*self._off(after, last[0]), *last))
+        if not parts:
+            return None
+        counts, losses, sums, squares, predictions, known = map(
+            np.concatenate, zip(*parts, strict=True)
+        )
+        width = rules.high - rules.low
+        return LinearResults(
+            live.arms,
+            counts,
+            losses,
+            sums / width,
+            squares / width**2,
+            predictions / width,
+            np.moveaxis(known, 1, 0) / [[[1.0]], [[width**2]]],
+            self._units.deviations / width,
+            rules.low / width,
+            rules.shift / width,
+            width,
+        )
+
+    def _off(self, block: BlockResults, predictions: Floats) -> tuple[Floats, ...]:
+        """Return counts, losses, and sums and squares of results minus predictions."""
+        off = predictions @ self._blocks.arms.T - block.centres
+        sums = block.sums - block.counts * off
+        return block.counts, block.losses, sums, block.squares_about(block.centres + off)
+
+    @property
+    def _middle(self) -> Floats:
+        """Coefficients that predict the middle of the range, as well as they can; shape (r,)."""
+        arms = self._blocks.arms
+        middle = 0.5 * self._rules.low + 0.5 * self._rules.high
+        return np.asarray(np.linalg.lstsq(arms, np.full(len(arms), middle), rcond=None)[0])
 
     @property
     def initial_counts(self) -> Floats:

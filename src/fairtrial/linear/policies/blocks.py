@@ -22,7 +22,7 @@ from fairtrial.confidence.block_betting import (
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.book import book_dimensions
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
-from fairtrial.confidence.effects import level_of_each
+from fairtrial.confidence.effects import BlockResults, level_of_each
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.progress_parts import Parts
 from fairtrial.core.pull import Pull
@@ -37,6 +37,7 @@ from fairtrial.linear.policies.answers import DistinctCandidates
 from fairtrial.linear.policies.block_standing import BlockStanding, LinearBlocks
 from fairtrial.linear.policies.effects import effects_of_candidates
 from fairtrial.linear.policies.findings import Findings
+from fairtrial.linear.policies.values import LinearResults
 from fairtrial.linear.problem import Problem
 
 __all__ = ["BlockBetting"]
@@ -106,7 +107,7 @@ class BlockBetting(BlockPolicy):
     'ab'
     """
 
-    version = 11
+    version = 12
     problem: Problem
     environments = ArmEnvironment
 
@@ -158,6 +159,7 @@ class BlockBetting(BlockPolicy):
         self.randomize = check_randomize(randomize)
         self._blocks = LinearBlocks(constants, self.randomize, self._key, **self._dimensions)
         self._blocks.arms, self._blocks.centre = self._units.model.arms, self._shift
+        self._keeps_outside = problem.reward_range is not None
         self._follow(assigned)
         _, distinct, rank = self._units.shape
         block = math.ceil(rules.touch * min(rank, distinct))
@@ -302,6 +304,13 @@ class BlockBetting(BlockPolicy):
     def _told(self, pull: Pull, outcome: float) -> float:
         return self._units.reward(pull.action, outcome)
 
+    @property
+    def _ranges_of_values(self) -> list[tuple[float, float] | None]:
+        return [(self._rules.low, self._rules.high)]
+
+    def _values(self, outcome: float) -> Floats:
+        return np.array([self._units.reward(0, outcome) - self._shift])
+
     def _simulate(
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
@@ -358,18 +367,16 @@ class BlockBetting(BlockPolicy):
         return self._findings.candidates()
 
     def _limited(self) -> tuple[Estimate, ...]:
-        return self._findings.limited()
+        return self._findings.limited(self._in_range)
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
-        return self._findings.estimates()
+        return self._findings.estimates(self._in_range)
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
         problem, answer = self.problem, self._answer
-        results = self._blocks.paid_results(losses_count=self._losses_count)
+        results = self._results
         if results is None or not answer:
             return tuple
-        predicted = self._blocks.in_paid_blocks("prediction") @ problem.reduced.arms.T
-        results = replace(results, centres=results.centres + predicted)
         candidates = self._units.shape[1]
         reference = answer[0]
         if reference == candidates and problem.control is None:
@@ -385,7 +392,27 @@ class BlockBetting(BlockPolicy):
         level = level_of_each(self.delta, candidates, has_control=has_control)
         limits = self._limits_of_effects
         compared = self._units, labels, rivals[:_MOST_COMPARED], reference, results, level, limits
-        return partial(effects_of_candidates, *compared)
+        return partial(effects_of_candidates, *compared, self._findings.theta)
+
+    @property
+    def _results(self) -> BlockResults | LinearResults | None:
+        """The results of the settled blocks; None if there are none, or not all are kept."""
+        if self._standing.has_range:
+            return self._in_range
+        results = self._blocks.paid_results(losses_count=False)
+        if results is None:
+            return None
+        predicted = self._blocks.in_paid_blocks("prediction") @ self.problem.reduced.arms.T
+        return replace(results, centres=results.centres + predicted)
+
+    @property
+    def _in_range(self) -> LinearResults | None:
+        """The results of blocks if rewards have a range; of a finished experiment, all results."""
+        if not self._standing.has_range:
+            return None
+        if self._cuts is None:
+            return self._standing.in_range()
+        return self._standing.in_range(*self._outside_blocks(self._cuts))
 
     @property
     def _limits_of_effects(self) -> dict[int, float]:

@@ -10,14 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.effects import (
-    BlockResults,
-    DifferenceInterval,
-    Spread,
-    difference_from_blocks,
-)
+from fairtrial.confidence.effects import BlockResults, DifferenceInterval, difference_with_noise
 from fairtrial.core.recommendation import Effect
 from fairtrial.linear._units import Units
+from fairtrial.linear.policies.values import LinearResults, values_in_range
 
 __all__ = ["effects_of_candidates"]
 
@@ -39,9 +35,10 @@ def effects_of_candidates(
     labels: Sequence[str],
     candidates: Sequence[int],
     reference: int,
-    results: BlockResults,
+    results: BlockResults | LinearResults,
     level: float,
     limits: Mapping[int, float],
+    theta: Floats | None,
 ) -> tuple[Effect, ...]:
     """Return the effects of some candidates against one, from separate fits in every block.
 
@@ -53,33 +50,70 @@ def effects_of_candidates(
         Labels of all distinct candidates.
     candidates, reference
         The distinct candidates to compare, and the one to compare them with.
-    results : BlockResults
-        Results of the blocks, in units of the noise.
+    results : BlockResults or LinearResults
+        Results of the blocks, in units of the noise; `LinearResults` if rewards have a range.
     level : float
         The probability with which each interval ever fails.
     limits : mapping of int to float
         By candidate, a lower limit of its difference; an upper one if small is good.
+    theta : array of shape (r,), optional
+        The fit that means are shown from, so that differences are those of the means.
     """
     reduced = units.problem.reduced
-    kept = np.asarray((results.drawn > 0.0).any(axis=0))
-    results = results.only(np.ones(len(results.counts), dtype=np.bool_), kept)
-    arms = reduced.arms[kept]
-    matrices = np.einsum("ta,ai,aj->tij", results.drawn, arms, arms)
-    fit = _Fit(matrices, np.linalg.pinv(matrices, rcond=_UNSEEN, hermitian=True))
-    difference = partial(_difference, units, kept, results, fit, level)
+    directions = reduced.candidates[candidates] - reduced.candidates[reference]
+    directions += reduced.rest[candidates] - reduced.rest[reference]
+    if isinstance(results, LinearResults):
+        intervals = _in_range(units, results, level, directions)
+    else:
+        intervals = _with_noise(units, results, level, directions)
+    outward = units.problem.sign * reduced.unit
     found = []
-    for candidate in candidates:
-        direction = reduced.candidates[candidate] - reduced.candidates[reference]
-        direction += reduced.rest[candidate] - reduced.rest[reference]
-        interval = difference(direction)
-        names = labels[candidate], labels[reference], None
-        effect = Effect(*names, *(interval or ()))
+    for candidate, direction, interval in zip(candidates, directions, intervals, strict=True):
+        shown: tuple[float, ...] = ()
+        if interval is not None and direction.any():
+            estimate = None if theta is None else float(direction @ theta)
+            shown = _shown(interval.around(estimate).times(outward), units)
+        effect = Effect(labels[candidate], labels[reference], None, *shown)
         limit = limits.get(candidate)
         if units.problem.sign > 0.0:
             found.append(replace(effect, lower_limit=limit))
         else:
             found.append(replace(effect, upper_limit=limit))
     return tuple(found)
+
+
+def _shown(interval: DifferenceInterval, units: Units) -> tuple[float, ...]:
+    """Return a difference and its ends, within what the range of rewards allows."""
+    ends = units.problem.reward_range
+    # Rewards of candidates that cannot be pulled may lie outside the range.
+    if ends is None or units.problem.candidates is not None:
+        return tuple(map(float, interval))
+    width = ends[1] - ends[0]
+    return tuple(np.clip(interval, -width, width).tolist())
+
+
+def _in_range(
+    units: Units, results: LinearResults, level: float, directions: Floats
+) -> list[DifferenceInterval | None]:
+    """Return the values of directions for results in a range; None where nothing is known."""
+    spare = 2.0 * units.misspecification
+    ends = zip(*values_in_range(results, directions, spare, level), strict=True)
+    return [
+        DifferenceInterval(0.5 * low + 0.5 * high, low, high) if np.isfinite(low) else None
+        for low, high in ends
+    ]
+
+
+def _with_noise(
+    units: Units, results: BlockResults, level: float, directions: Floats
+) -> list[DifferenceInterval | None]:
+    """Return the values of directions for results with known noise; None where none is known."""
+    kept = np.asarray((results.drawn > 0.0).any(axis=0))
+    results = results.only(np.ones(len(results.counts), dtype=np.bool_), kept)
+    arms = units.problem.reduced.arms[kept]
+    matrices = np.einsum("ta,ai,aj->tij", results.drawn, arms, arms)
+    fit = _Fit(matrices, np.linalg.pinv(matrices, rcond=_UNSEEN, hermitian=True))
+    return list(map(partial(_difference, units, kept, results, fit, level), directions))
 
 
 def _difference(
@@ -91,23 +125,13 @@ def _difference(
     direction: Floats,
 ) -> DifferenceInterval | None:
     """Return the value of a direction, from the blocks that measure it."""
-    problem = units.problem
     solved = fit.inverses @ direction
     missed = np.einsum("tij,tj->ti", fit.matrices, solved) - direction
     usable = np.linalg.norm(missed, axis=1) <= _UNSEEN * np.linalg.norm(direction)
     if not usable.any() or not direction.any():
         return None
     known = results.only(usable, np.ones(kept.sum(), dtype=np.bool_))
-    weights = solved[usable] @ problem.reduced.arms[kept].T
+    weights = solved[usable] @ units.problem.reduced.arms[kept].T
     off = (np.abs(weights) * known.drawn) @ units.deviations[kept] + 2.0 * units.misspecification
-    ends = problem.reward_range
-    own = None if ends is None else sorted(units.factors[0] * end for end in ends)
-    spread = Spread(np.ones(kept.sum()), None if own is None else (own[0], own[1]))
     first = float((weights[0] ** 2 * known.drawn[0]).sum() * known.drawn[0].sum())
-    found = difference_from_blocks(known, weights, spread, level, first, off)
-    found = found.times(problem.sign * problem.reduced.unit)
-    # Rewards of candidates that cannot be pulled may lie outside the range.
-    if ends is None or problem.candidates is not None:
-        return found
-    width = ends[1] - ends[0]
-    return DifferenceInterval(*np.clip(found, -width, width))
+    return difference_with_noise(known, weights, np.ones(kept.sum()), level, first, off)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from fairtrial.linear._units import Units
 from fairtrial.linear.policies.answers import NOTHING_YET, STARTING, DistinctCandidates
 from fairtrial.linear.policies.checks import contradiction
 from fairtrial.linear.policies.race import Standing
+from fairtrial.linear.policies.values import LinearResults, values_in_range
+from fairtrial.linear.problem import Problem
 
 __all__ = ["ILL_CONDITIONED", "Findings"]
 
@@ -52,6 +55,8 @@ class _Fit(NamedTuple):
         The radius of the ellipsoid; infinite if there is no interval yet.
     counts, missing : ndarray of shape (K,)
         Numbers of pulls in the fit, and of missing results among them.
+    blocks : LinearResults or None
+        The results of blocks, if intervals also come from these.
     """
 
     theta: Floats
@@ -61,6 +66,7 @@ class _Fit(NamedTuple):
     radius: float
     counts: Floats
     missing: Floats
+    blocks: LinearResults | None
 
 
 class _Ends(NamedTuple):
@@ -83,7 +89,7 @@ class Findings:
     standing : Standing
         How the rule stands.
     level : float
-        The probability with which intervals ever fail.
+        The probability with which any of the intervals ever fails.
     """
 
     def __init__(
@@ -264,12 +270,20 @@ class Findings:
 
     # ------------------------------------------------------------------- estimates
 
-    def estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
+    def estimates(
+        self, blocks: LinearResults | None = None
+    ) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         """Return estimates of all arms and candidates by the linear model.
 
-        Their intervals hold for all of them and at all times at once.
+        Their intervals hold for all of them and at all times at once: half of the error is that of
+        one ellipsoid; for rewards in a range, the other half is shared by intervals from blocks.
+
+        Parameters
+        ----------
+        blocks : LinearResults, optional
+            The results of blocks, for rewards in a range.
         """
-        fitted = self._fit()
+        fitted = self._fit(blocks)
         return self._arm_estimates(fitted), self._candidate_estimates(fitted)
 
     def _arm_estimates(self, fitted: _Fit | None) -> tuple[Estimate, ...]:
@@ -298,9 +312,12 @@ class Findings:
             return tuple(found)
         return with_limits(found, problem.sign, problem.floors, problem.ceilings)
 
-    def limited(self) -> tuple[Estimate, ...]:
-        """Return the means in limits with their own names, for candidates that have such limits."""
-        problem, fitted = self._problem, self._fit()
+    def limited(self, blocks: LinearResults | None = None) -> tuple[Estimate, ...]:
+        """Return the means in limits with their own names, for candidates that have such limits.
+
+        `blocks`: as in `estimates`.
+        """
+        problem, fitted = self._problem, self._fit(blocks)
         found: list[Estimate] = []
         for name, limit in problem.limits.items():
             rows = [one for one in problem.requirements if one.name.startswith(f"limits[{name!r}]")]
@@ -326,11 +343,11 @@ class Findings:
     ) -> tuple[Estimate, ...]:
         """Return estimates of the mean in a requirement, by candidate."""
         problem = self._problem
-        rows = one.features - (one.features[one.control] if one.control >= 0 else 0.0)
-        unknown = np.full(len(rows), np.nan)
+        unknown = np.full(len(one.features), np.nan)
         ends = _Ends(unknown, unknown, unknown)
         if fitted is not None:
-            ends = self._ends(fitted, rows @ problem.reduced.basis, float(problem.scale.max()), 0.0)
+            rows = _limited_rows(problem, one)
+            ends = self._ends(fitted, rows, float(problem.scale.max()), 0.0)
         results = int(self.standing.counts.sum())
         found = [
             self._estimate({"arm": label, "prediction": name}, results, ends, place, in_range=False)
@@ -364,6 +381,12 @@ class Findings:
             ]
         return with_limits(found, problem.sign, problem.floors, problem.ceilings)
 
+    @property
+    def theta(self) -> Floats | None:
+        """The fit that estimates show, in the reduced coordinates; None while there is none."""
+        fitted = self._fit()
+        return None if fitted is None else fitted.theta
+
     def _own_means(self) -> list[float | None]:
         """Return the plain mean of each arm's results that count, or of all if none does yet.
 
@@ -386,7 +409,37 @@ class Findings:
         middle, mean = outward * (rows @ fitted.centre), outward * (rows @ fitted.theta)
         half = unit * self._reach(fitted, rows) + spare
         lower, upper = middle - half, middle + half
+        if fitted.blocks is not None:
+            own = self._of_blocks(fitted.blocks, rows, unit, spare)
+            lower, upper = _common((lower, upper), own)
         return _Ends(np.clip(mean, lower, upper), lower, upper)
+
+    def _of_blocks(
+        self, blocks: LinearResults, rows: Floats, unit: Floats | float, spare: float
+    ) -> tuple[Floats, Floats]:
+        """Return both ends of the intervals of rows from blocks, in users' units."""
+        level = self._level_of_kind / self._number_of_rows
+        ends = values_in_range(blocks, rows, spare / unit, level)
+        lower, upper = np.sort(self._problem.sign * unit * np.stack(ends), axis=0)
+        return lower, upper
+
+    @property
+    def _level_of_kind(self) -> float:
+        """The probability with which the ellipsoid fails, or intervals from blocks in a range."""
+        return self._level / (2.0 if self.standing.has_range else 1.0)
+
+    @cached_property
+    def _number_of_rows(self) -> int:
+        """Number of different rows that have a mean: of arms, candidates and limits.
+
+        It does not depend on results.
+        """
+        problem = self._problem
+        rows = [problem.reduced.arms]
+        if problem.candidates is not None:
+            rows.append(problem.geometry.candidate_places[0])
+        rows += [_limited_rows(problem, one) for one in problem.requirements]
+        return len(np.unique(np.concatenate(rows), axis=0))
 
     def _reach(self, fitted: _Fit, rows: Floats) -> Floats:
         """Return the possible error of estimates of rows.
@@ -419,16 +472,17 @@ class Findings:
         mean, lower, upper = (float(values[place]) for values in ends)
         known = math.isfinite(mean)
         bounded = known and (math.isfinite(lower) or math.isfinite(low))
+        lower, upper = min(max(lower, low), high), max(min(upper, high), low)
         return Estimate(
             labels=labels,
             pulls=pulls,
-            mean=mean if known else None,
-            lower=min(max(lower, low), high) if bounded else None,
-            upper=max(min(upper, high), low) if bounded else None,
+            mean=min(max(mean, lower), upper) if known else None,
+            lower=lower if bounded else None,
+            upper=upper if bounded else None,
             predicted=True,
         )
 
-    def _fit(self) -> _Fit | None:
+    def _fit(self, blocks: LinearResults | None = None) -> _Fit | None:
         """Return the fit to the results that count; None while they leave a direction out.
 
         If only some of the results count, all of them give an estimate without an interval until
@@ -443,7 +497,7 @@ class Findings:
             if not _spans(arms, settled.counts):
                 theta, root = self._solve(counts, sums)
                 prior_root = np.zeros((0, arms.shape[1]))
-                return _Fit(theta, theta, root, prior_root, math.inf, counts, missing)
+                return _Fit(theta, theta, root, prior_root, math.inf, counts, missing, blocks)
             counts, sums, missing = settled
         theta, root = self._solve(counts, sums)
         centre = theta
@@ -451,7 +505,7 @@ class Findings:
             # Missing results are taken to be in the middle of the range; `_reach` adds the rest.
             counts, sums = counts + missing, sums + missing * self._middle
             centre, root = self._solve(counts, sums)
-        return _Fit(theta, centre, root, *self._ellipsoid(counts), counts, missing)
+        return _Fit(theta, centre, root, *self._ellipsoid(counts), counts, missing, blocks)
 
     def _solve(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats]:
         """Return theta in the reduced coordinates, and the whitener."""
@@ -478,7 +532,7 @@ class Findings:
         prior_root = math.sqrt(spread) * arms * np.sqrt(initial)[:, np.newaxis]
         prior, gram = prior_root.T @ prior_root, (arms.T * counts) @ arms
         _, log_det = np.linalg.slogdet(np.eye(len(prior)) + np.linalg.solve(prior, gram))
-        level = 2.0 * (0.5 * log_det - math.log(self._level)) * self.standing.noise_variance
+        level = 2.0 * (0.5 * log_det - math.log(self._level_of_kind)) * self.standing.noise_variance
         if self.standing.settled is not None:
             return prior_root[initial > 0.0], math.sqrt(level)
         if (counts < initial).any():
@@ -509,11 +563,27 @@ class Findings:
         return counts
 
 
+def _common(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """Return the common parts of intervals; the second ones where there are none.
+
+    If two do not overlap, one of them has failed. Their error allows for that.
+    """
+    lower, upper = np.maximum(first[0], second[0]), np.minimum(first[1], second[1])
+    overlap = lower <= upper
+    return np.where(overlap, lower, second[0]), np.where(overlap, upper, second[1])
+
+
 def _spans(arms: Floats, counts: Floats) -> bool:
     """Return whether the pulled arms measure every direction."""
     pulled = arms[counts > 0.0]
     # NumPy before 2.2 has no rank of a matrix without rows.
     return bool(len(pulled) and np.linalg.matrix_rank(pulled) == arms.shape[1])
+
+
+def _limited_rows(problem: Problem, one: Requirement) -> Floats:
+    """Return what a requirement limits, by candidate, in reduced coordinates."""
+    rows = one.features - (one.features[one.control] if one.control >= 0 else 0.0)
+    return np.asarray(rows @ problem.reduced.basis)
 
 
 def with_limits(

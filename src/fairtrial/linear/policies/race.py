@@ -37,6 +37,9 @@ class Standing(ABC):
     keeps_set: ClassVar[bool] = False
     """Whether the confidence set is still its own once the best is found, and not the answer."""
 
+    has_range: bool = False
+    """Whether intervals also come from blocks of results in a range, at half of the level."""
+
     @property
     @abstractmethod
     def found_best(self) -> bool:
