@@ -6,6 +6,8 @@ runs the checks of `tests/matrix/checks.py`. It needs root, ``debootstrap`` and 
 registries; what is missing is said, and only a check that failed is an error.
 
 - ``./dev matrix --short``: the root of Debian 13 and the checks that take seconds.
+- ``./dev matrix [--short] [--newest | --oldest] PLACE ...``: only these places (``trixie``,
+  ``forky``, ``3.11`` to ``3.14``) and libraries.
 - ``./dev matrix --tests [ARGUMENT ...]``: ``./dev test`` in the root of Debian 13, or pytest with
   these arguments; ``--run COMMAND ...`` runs another command in a copy of the repository there.
 

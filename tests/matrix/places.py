@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -160,15 +161,14 @@ def _mirror() -> str:
     raise Unavailable("apt-get names no mirror of Debian")
 
 
-def interpreters() -> list[Place]:
-    """Return the Pythons of this machine that start, one of each version."""
+def interpreters(versions: Sequence[str]) -> list[Place]:
+    """Return the Pythons of this machine that start, one of each of these versions."""
     found: dict[str, str] = {}
     shims = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python3"))
-    for minor in range(11, 15):
-        for command in [f"python3.{minor}", *map(str, shims)]:
-            version = _version(command)
-            if version == f"3.{minor}":
-                found.setdefault(version, command)
+    for wanted in versions:
+        for command in [f"python{wanted}", *map(str, shims)]:
+            if _version(command) == wanted:
+                found.setdefault(wanted, command)
     return [Place(f"Python {version}", command) for version, command in found.items()]
 
 
