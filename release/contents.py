@@ -9,7 +9,6 @@ from pathlib import Path
 
 from packaging.metadata import InvalidMetadata, Metadata
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
-from trove_classifiers import classifiers
 
 __all__ = ["faults"]
 
@@ -55,10 +54,8 @@ def faults(source: Path, wheel: Path, tracked: list[str]) -> list[str]:
         found.append("the wheel has no command fairtrial")
     if parse_sdist_filename(source.name)[1] != version:
         found.append("the distributions have different versions")
-    for file in (source, wheel):
-        if file.stat().st_size > _LARGEST:
-            found.append(f"{file.name} is too large for PyPI")
-    return found
+    large = [file.name for file in (source, wheel) if file.stat().st_size > _LARGEST]
+    return found + [f"{name} is too large for PyPI" for name in large]
 
 
 def _differences(what: str, names: Iterable[str], wanted: Iterable[str]) -> Iterator[str]:
@@ -78,8 +75,6 @@ def _in_metadata(content: bytes, version: str) -> Iterator[str]:
         return
     if str(metadata.version) != version:
         yield f"the metadata state version {metadata.version}, the name of the wheel {version}"
-    for unknown in sorted(set(metadata.classifiers or []) - classifiers):
-        yield f"PyPI does not know the classifier {unknown!r}"
     if not (metadata.description or "").strip():
         yield "the description is empty"
     if metadata.description_content_type != "text/markdown":

@@ -36,9 +36,7 @@ def main(arguments: list[str]) -> int:
             print(f"{place.name}, {libraries} libraries", flush=True)
             oldest = libraries == "oldest"
             try:
-                rows.append(
-                    try_out(place, wheel, oldest=oldest, short=part.short, seconds=seconds)
-                )
+                rows.append(try_out(place, wheel, oldest=oldest, short=part.short, seconds=seconds))
             except Unavailable as reason:
                 print(f"not tried: {place.name}: {reason}", flush=True)
     if not rows:
