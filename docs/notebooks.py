@@ -2,6 +2,7 @@
 
 A notebook has the text of its page, the code as cells, and the printed output below them. The tests
 run the code of every page and compare what it prints, and compare the notebooks with the pages.
+So the page on the site is the notebook as it is read; its first lines lead to the file.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ PAGES = {
 
 _CODE = re.compile(r"^```python\n(?P<code>.*?)^```\n", re.MULTILINE | re.DOTALL)
 _OUTPUT = re.compile(r'\s*^```text title="Output"\n(?P<output>.*?)^```\n', re.MULTILINE | re.DOTALL)
+_DOWNLOAD = re.compile(r"^\[Download this page as a notebook\]\(.*\n\n", re.MULTILINE)
 _LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 
 
@@ -45,7 +47,7 @@ def notebook_of(page: Path) -> dict[str, Any]:
 
 
 def _cells(page: Path) -> Iterator[dict[str, Any]]:
-    text, begin = page.read_text(encoding="utf-8"), 0
+    text, begin = _DOWNLOAD.sub("", page.read_text(encoding="utf-8")), 0
     while code := _CODE.search(text, begin):
         before = text[begin : code.start()]
         if "<!-- no-run:" in before[before.rfind("\n\n") :]:

@@ -127,6 +127,15 @@ def test_the_code_and_the_output_of_a_notebook_are_those_that_its_page_shows(nam
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_page_offers_its_notebook_and_the_notebook_does_not_offer_itself(name):
+    page, notebook = DOCS / NOTEBOOKS[name], FOLDER / f"{name}.ipynb"
+    begin = page.read_text(encoding="utf-8").partition("\n## ")[0]
+    (target,) = re.findall(r"^\[Download this page as a notebook\]\((.*?)\)", begin, re.MULTILINE)
+    assert (page.parent / target).resolve() == notebook
+    assert "Download this page" not in notebook.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_links_of_a_notebook_lead_to_files(name):
     for cell in notebook_of(DOCS / NOTEBOOKS[name])["cells"]:
         for target in LINK.findall("".join(cell["source"])):
