@@ -28,11 +28,11 @@ def learning_curves(
     the accuracy after each size is a reading, the last one is the outcome. Training on a size
     comes after training on all smaller ones, so the time of a curve is the sum of their times.
 
-    =============== ================================= ===================================
-    letter          ExtraTrees .9720 (std .004)       RandomForest .9634
-    mfeat-factors   LinearDiscriminantAnalysis .9823  RidgeClassifier .9784 (std .011)
-    mfeat-fourier   SVC_poly .8645 (std .020)         SVC_rbf .8514
-    =============== ================================= ===================================
+    The best two of each task:
+
+    - letter: ExtraTrees .9720 (std .004), RandomForest .9634;
+    - mfeat-factors: LinearDiscriminantAnalysis .9823, RidgeClassifier .9784 (std .011);
+    - mfeat-fourier: SVC_poly .8645 (std .020), SVC_rbf .8514.
 
     Parameters
     ----------

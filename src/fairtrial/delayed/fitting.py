@@ -38,16 +38,14 @@ def fit_environment(
 ) -> SimulatedEnvironment:
     """Return an environment with the means, noise, delays and readings of a finished study.
 
-    ============ ======================================================================
-    means, noise mean and standard deviation of every arm's outcomes; for an arm with a single
-                 outcome, the deviation of all arms
-    delays       a sample of all delays; if arms differ (Kruskal and Wallis, p below .01), a
-                 lognormal distribution for each
-    readings     their deviation about the outcome, and their bias if the problem has one;
-                 for ``refining`` how the deviation shrinks with the time left, and whether
-                 errors look nested or redrawn
-    losses       the share of pulls without an outcome
-    ============ ======================================================================
+    - Means and noise: mean and standard deviation of every arm's outcomes; for an arm with a single
+      outcome, the deviation of all arms.
+    - Delays: a sample of all delays; if arms differ (Kruskal and Wallis, p below .01), a lognormal
+      distribution for each.
+    - Readings: their deviation about the outcome, and their bias if the problem has one; for
+      ``refining`` how the deviation shrinks with the time left, and whether errors look nested or
+      redrawn.
+    - Losses: the share of pulls without an outcome.
 
     Parameters
     ----------

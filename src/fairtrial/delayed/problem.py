@@ -43,13 +43,11 @@ class Problem(BaseProblem):
 
     A pull takes time. Before its outcome X arrives, there can be readings of it:
 
-    =============== ==============================================================
-    ``full``        none
-    ``incremental`` independent pieces with mean mu/D and scale sigma/sqrt(D); their sum is X
-    ``unbiased``    Y - X is independent between readings Y, with mean 0
-    ``biased``      the same, but with an unknown constant mean for every arm
-    ``refining``    each reading replaces the last: forecasts, learning curves, solver bounds
-    =============== ==============================================================
+    - ``full``: none.
+    - ``incremental``: independent pieces with mean mu/D and scale sigma/sqrt(D); their sum is X.
+    - ``unbiased``: Y - X is independent between readings Y, with mean 0.
+    - ``biased``: the same, but with an unknown constant mean for every arm.
+    - ``refining``: each reading replaces the last: forecasts, learning curves, solver bounds.
 
     Parameters
     ----------
