@@ -342,7 +342,6 @@ def test_a_finished_experiment_is_read_in_blocks_that_its_assignments_alone_make
     [
         ({"assigned": [0, 99]}, "assigned"),
         ({"assigned": [0] * 50, "max_pulls": 30}, "assigned"),
-        ({"assigned": [0] * 50, "losses": "ignorable"}, "losses"),
     ],
 )
 def test_assignments_are_refused_where_they_do_not_fit(options, name):

@@ -203,6 +203,7 @@ def test_units_and_the_decimal_separator_are_stated_by_options_or_in_the_file(
         "assigned": 3,
         "used": 3,
         "lost": 1,
+        "without_outcome": 0,
         "left_out": {
             "several_variants": 1,
             "rows_of_them": 2,
@@ -329,3 +330,48 @@ def test_a_messy_table_is_read_and_everything_odd_is_named(folder, document):
 def visits_of(table: Path, user: str) -> list[str]:
     """Return the lines of a user."""
     return [line for line in table.read_text().splitlines() if line.startswith(f"{user};")]
+
+
+def with_policy(folder: Path, **arguments: object) -> Path:
+    return configuration(folder, policy={"name": "BlockBetting", **arguments})
+
+
+def test_losses_that_the_file_calls_ignorable_are_left_out_and_the_label_says_so(
+    folder, invoke, document, table
+):
+    found, _ = document("analyse", with_policy(folder, losses="ignorable"), table, *OPTIONS)
+    assert found["units"]["assigned"] == 600
+    assert found["units"]["without_outcome"] == 12
+    assert found["units"]["lost"] == 0
+    assert any(said.startswith("losses: 12 of 600 units") for said in found["remarks"])
+    guarantee = found["progress"]["recommendation"]["guarantee"]
+    assert any("lost" in said for said in guarantee["assumptions"])
+    shown = invoke(
+        "analyse", with_policy(folder, losses="ignorable"), table, *OPTIONS, "--name", "b"
+    )
+    assert shown.stdout.startswith(
+        "A finished experiment with 600 units, of which 12 without an outcome are left out."
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"name": "TrackAndStop"}, "policy.name"),
+        ({"planned_end": True, "max_pulls": 600}, "policy.planned_end"),
+        ({"assigned": [0, 1]}, "policy.assigned"),
+    ],
+)
+def test_what_would_change_the_claim_of_an_analysis_is_refused_by_name(
+    folder, invoke, table, arguments, name
+):
+    done = invoke("analyse", with_policy(folder, **arguments), table, *OPTIONS)
+    assert done.exit_code == ExitCode.USAGE
+    assert name in done.stderr
+
+
+def test_arguments_about_the_pulls_of_a_live_study_are_said_to_be_unused(folder, document, table):
+    file = with_policy(folder, batch=50, max_pulls=900)
+    found, _ = document("analyse", file, table, *OPTIONS)
+    [said] = [said for said in found["remarks"] if "does not use" in said]
+    assert "policy.batch, policy.max_pulls" in said

@@ -785,3 +785,31 @@ def test_equal_arms_have_no_effect_to_find(folder, invoke):
 def test_numbers_of_pulls_may_be_a_list_of_which_the_largest_counts(folder, document):
     plan = {"replications": 2, "max_pulls": [20, 60]}
     assert document("simulate", write(folder, replayed(plan=plan)))[0]["horizon"] == 60
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_said"), [({}, True), ({"losses": "ignorable"}, False)], ids=str
+)
+def test_a_plan_says_how_to_plan_for_results_that_are_never_told(
+    folder, invoke, document, policy, is_said
+):
+    problem = {
+        "family": "subpopulations",
+        "arms": ["old", "new"],
+        "groups": {"all": 1.0},
+        "reward_range": [0, 1],
+    }
+    plan = {"means": {"old": {"all": 0.2}, "new": {"all": 0.8}}, "replications": 5}
+    file = write(
+        folder,
+        {
+            "study": {"name": "t", "storage": "sqlite:///t.db"},
+            "problem": problem,
+            "policy": {"name": "BlockBetting", **policy},
+            "plan": plan,
+        },
+    )
+    found, _ = document("plan", file)
+    assert (found["about_losses"] is not None) == is_said
+    shown = " ".join(invoke("plan", file).stdout.split())
+    assert ("loss = { rate = 0.03 }" in shown) == is_said

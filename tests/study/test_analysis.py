@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from fairtrial import allocation, analyse, causal, delayed, errors, linear, write_report
+from fairtrial.core import Progress
 from fairtrial.core.noted import segments_noted
 from fairtrial.presentation.counted import counted_note
 from fairtrial.study import Study
@@ -779,3 +780,53 @@ def test_segments_are_notes_of_the_study() -> None:
 def test_segments_are_a_list_of_columns() -> None:
     with raises(errors.InvalidArgument, "segments", given="device"):
         analyse(ONE_PAGE, page_visits(), order="day", outcome="revenue", segments="device")
+
+
+def with_losses(shares: tuple[float, float]) -> dict[str, list[object]]:
+    """Return 4,000 units of two arms, each of which lacks a share of its outcomes."""
+    rng = np.random.default_rng(5)
+    arms = rng.permutation([0, 1] * 2000).tolist()
+    outcomes = [
+        None if rng.random() < shares[arm] else float(rng.random() < 0.3 + 0.1 * arm)
+        for arm in arms
+    ]
+    return {"arm": [("old", "new")[arm] for arm in arms], "outcome": outcomes}
+
+
+def _width_of_difference(progress: Progress) -> float:
+    [effect] = [one for one in progress.effects if one.lower is not None]
+    return effect.upper - effect.lower
+
+
+PLAIN = Problem(["old", "new"], ["all"], floors=None, reward_range=(0, 1))
+
+
+def test_an_analysis_that_ignores_losses_is_that_of_the_table_without_them() -> None:
+    table = with_losses((0.03, 0.03))
+    rows = [row for row, outcome in enumerate(table["outcome"]) if outcome is not None]
+    without = {name: [column[row] for row in rows] for name, column in table.items()}
+    found = analyse(PLAIN, table, order="as given", losses="ignorable").progress()
+    expected = analyse(PLAIN, without, order="as given").progress()
+    assert found.effects == expected.effects
+    assert found.evidence == expected.evidence
+    as_worst = analyse(PLAIN, table, order="as given").progress()
+    narrow, wide = map(_width_of_difference, (found, as_worst))
+    assert narrow < 0.9 * wide
+
+
+def test_losses_are_not_ignorable_if_an_arm_has_more_of_them() -> None:
+    with pytest.warns(UserWarning, match="missing outcomes"):
+        study = analyse(PLAIN, with_losses((0.02, 0.12)), order="as given", losses="ignorable")
+    assert not study.recommend().guarantee.proven
+    with pytest.warns(UserWarning, match="missing outcomes"):
+        study = analyse(PLAIN, with_losses((0.02, 0.12)), order="as given")
+    assert study.recommend().guarantee.proven
+
+
+def test_losses_are_ignorable_only_in_families_that_have_this_choice() -> None:
+    problem = delayed.Problem(["old", "new"], top=1, reward_range=(0, 1))
+    with raises(errors.NotSupported):
+        analyse(problem, with_losses((0.0, 0.0)), order="as given", losses="ignorable")
+    empty = {"arm": ["old", "new"], "outcome": [None, None]}
+    with raises(errors.InvalidArgument, "table"):
+        analyse(PLAIN, empty, order="as given", losses="ignorable")

@@ -302,7 +302,7 @@ def test_a_cell_without_units_is_named() -> None:
         BlockBetting(bounded(groups=["x", "y"]), assigned=[0, 1, 2])
 
 
-@pytest.mark.parametrize("more", [{"batch": 5}, {"max_pulls": 9}, {"losses": "ignorable"}], ids=str)
+@pytest.mark.parametrize("more", [{"batch": 5}, {"max_pulls": 9}], ids=str)
 def test_what_an_assignment_leaves_nothing_to_say_is_refused(more: dict[str, object]) -> None:
     with raises(errors.InvalidArgument):
         BlockBetting(bounded(), assigned=[0, 1], **more)

@@ -51,6 +51,13 @@ _CERTIFYING_ASSUMES = (
     "the best allocation of rows to arms for this model, and outcomes exactly as it says"
 )
 
+_ABOUT_LOSSES = (
+    "the plan assumes that every result is told. One that is never told counts as its worst value, "
+    "so a few percent of them can take several times as many pulls, or prevent a decision. To plan "
+    "for 3 %, add a [[scenario]] with a name and loss = { rate = 0.03 } to the file and use "
+    "`fairtrial simulate FILE --scenarios`"
+)
+
 _CAPS = ("max_pulls", "budget", "max_time")
 """Limits that end a run of a policy that has not decided."""
 
@@ -108,6 +115,9 @@ class Plan:
         What a reader must know about a plan that is based on the rows of a table.
     found_with : FoundWith or None
         The effects that are found with a given number of pulls, if this was requested.
+    about_losses : str or None
+        What the plan leaves out if each result that is never told counts as its worst value, and
+        how to plan for it; None otherwise.
     """
 
     problem: Problem
@@ -119,6 +129,7 @@ class Plan:
     range_warning: str | None = None
     about: str | None = None
     found_with: FoundWith | None = None
+    about_losses: str | None = None
 
     @property
     def answer(self) -> Any:
@@ -170,6 +181,7 @@ class Plan:
             **({} if self.complexity is None else self._of(self.complexity)),
             **({} if self.certifying is None else {"certifying_budget": dict(self.certifying)}),
             "range_warning": self.range_warning,
+            "about_losses": self.about_losses,
             "simulated": self.simulation.summary().to_dict(),
             **({} if self.found_with is None else {"found_with": self.found_with.to_dict()}),
         }
@@ -224,7 +236,17 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
         if complexity is not None and family.offers(Family.stds)
         else None,
         configuration.about,
+        about_losses=_about_losses(configuration),
     )
+
+
+def _about_losses(configuration: Configuration) -> str | None:
+    """Return how to plan for results that are never told, if each counts as its worst value."""
+    problem = configuration.problem
+    ranges = ("reward_range", "measure_ranges", "outcome_range")
+    is_bounded = any(getattr(problem, name, None) is not None for name in ranges)
+    stated = configuration.policy.get_params().get("losses")
+    return _ABOUT_LOSSES if stated == "informative" and is_bounded else None
 
 
 def find_effects(configuration: Configuration, pulls: int, delta: float | None = None) -> FoundWith:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 __all__ = [
     "ABOUT_SEGMENTS",
+    "MISSING_OUTCOMES",
     "PROBLEM_OF_TABLE",
     "SAMPLE_RATIO",
     "SEGMENT",
@@ -20,6 +21,9 @@ PROBLEM_OF_TABLE = "problem of the table: "
 
 SAMPLE_RATIO = "sample ratio"
 """What the check of the units per arm is called."""
+
+MISSING_OUTCOMES = "missing outcomes"
+"""What the check of the missing outcomes per arm is called."""
 
 SEGMENT = "segment "
 """How the topics of notes begin that state the difference between two arms in a segment."""
@@ -48,10 +52,11 @@ def problems_of_table(notes: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def doubts_noted(notes: Mapping[str, str]) -> tuple[str, ...]:
+def doubts_noted(notes: Mapping[str, str], *, ignores_losses: bool = False) -> tuple[str, ...]:
     """Return why no rule is right for the table: units are missing, or were assigned otherwise.
 
-    The other problems of a table are possible without a wrong answer.
+    If the analysis leaves out units without an outcome, arms that lack more outcomes than others
+    are such a reason as well. The other problems of a table are possible without a wrong answer.
 
     Examples
     --------
@@ -60,9 +65,12 @@ def doubts_noted(notes: Mapping[str, str]) -> tuple[str, ...]:
     >>> doubts_noted({"problem of the table: sample ratio": "old 60 %, planned 50 %"})
     ('the units per arm contradict the planned shares',)
     """
-    if SAMPLE_RATIO in problems_of_table(notes):
-        return ("the units per arm contradict the planned shares",)
-    return ()
+    problems, found = problems_of_table(notes), []
+    if SAMPLE_RATIO in problems:
+        found.append("the units per arm contradict the planned shares")
+    if ignores_losses and MISSING_OUTCOMES in problems:
+        found.append("some arms lack more outcomes than others by chance alone")
+    return tuple(found)
 
 
 def segments_noted(notes: Mapping[str, str]) -> dict[str, str]:

@@ -35,7 +35,7 @@ from fairtrial.core.keywords import named_arguments
 from fairtrial.core.noted import ABOUT_SEGMENTS, SEGMENT
 from fairtrial.core.problem import Outcome
 from fairtrial.core.tables import columns_of_measures, columns_of_predictions, open_table
-from fairtrial.core.validation import check_flag, check_instance
+from fairtrial.core.validation import check_choice, check_flag, check_instance
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.study.fitted_predictions import fitted_predictions
@@ -124,6 +124,7 @@ def analyse(
     prediction: str | Mapping[str, str] | None = None,
     features: Sequence[str] = (),
     shares: Mapping[str, float] | None = None,
+    losses: str = "informative",
     segments: Sequence[str] = (),
     decimal: str | None = None,
     storage: Storage = "memory://",
@@ -183,6 +184,11 @@ def analyse(
     shares : mapping of str to float, optional
         The planned share of the units of each arm, such as ``{"old": 0.9, "new": 0.1}``. By default
         they are equal; in the families ``linear`` and ``causal`` none are then assumed.
+    losses : {"informative", "ignorable"}
+        Whether the value of an outcome may influence whether it is missing (default): then a unit
+        without an outcome counts as the worst value. If not, it is left out; the guarantee names
+        this assumption, and is weakened if some arms lack more outcomes than others. With measures,
+        units without any value are left out. For the families ``subpopulations`` and ``causal``.
     segments : sequence of str, optional
         Columns that were known of each unit before its arm was drawn, such as its country: the arms
         are compared within each value as well, and all these intervals hold together. They are
@@ -251,6 +257,7 @@ def analyse(
             prediction=prediction,
             features=features,
             shares=shares,
+            losses=losses,
             segments=segments,
             storage=storage,
             name=name,
@@ -280,6 +287,8 @@ class Analysis:
         What the checks of the table found.
     segments : SegmentEffects or None
         The effects by segment, if segments were requested.
+    without_outcome : int
+        The units that were left out because they have no outcome.
     """
 
     study: Study
@@ -287,6 +296,7 @@ class Analysis:
     remarks: tuple[str, ...]
     check: TableCheck
     segments: SegmentEffects | None = None
+    without_outcome: int = 0
 
 
 @without_collection()
@@ -307,6 +317,7 @@ def study_of_table(
     name: str,
     prediction: str | Mapping[str, str] | None = None,
     features: Sequence[str] = (),
+    losses: str = "informative",
     segments: Sequence[str] = (),
     points: int | None = None,
     on_progress: Count | None = None,
@@ -323,6 +334,7 @@ def study_of_table(
         raise NotSupported(
             f"finished experiments of the family {problem.family!r} cannot be analysed"
         )
+    ignores_losses = check_choice("losses", losses, ["informative", "ignorable"]) == "ignorable"
     if count is None:
         _require_rows_of_units(order, successes)
         rows = _Rows(problem, table, columns or {}, outcome, order)
@@ -345,8 +357,20 @@ def study_of_table(
     units = list(rows.units())
     rows.refuse_sorted_by_outcome(order)
     check = rows.check(shares)
+    without_outcome = 0
+    if ignores_losses:
+        assigned = len(units)
+        units = rows.with_outcomes(units)
+        without_outcome = assigned - len(units)
+        remarks = (*remarks, _about_losses(without_outcome, assigned))
     effects = rows.segment_effects(segments, units, delta) if segments else None
     policy = family.analysis(problem, [one.action for one in units], delta)
+    if ignores_losses:
+        if "losses" not in policy.get_params():
+            raise NotSupported(
+                f"analyses of the family {problem.family!r} have no losses='ignorable'"
+            )
+        policy = policy.clone(losses=losses)
     if features:
         units = rows.with_fitted_predictions(units, getattr(policy, "ends_of_blocks", []))
     found = {**_notes_on_table(unit, repeated, remarks, check), **_notes_on_segments(effects)}
@@ -359,7 +383,7 @@ def study_of_table(
     except BaseException:
         study.close()
         raise
-    return Analysis(study, repeated, remarks, check, effects)
+    return Analysis(study, repeated, remarks, check, effects, without_outcome)
 
 
 def _notes_on_table(
@@ -416,6 +440,14 @@ def _counted(
         outcome = successes
     units = CountedUnits(table, count, successes)
     return _Rows(problem, units, columns, outcome, AS_GIVEN if order == AT_RANDOM else order)
+
+
+def _about_losses(number: int, assigned: int) -> str:
+    return (
+        f"losses: {number:,} of {plural(assigned, 'unit')} without an outcome "
+        f"{'is' if number == 1 else 'are'} left out. The guarantee assumes that whether an outcome "
+        "is missing does not depend on its value"
+    )
 
 
 def _about_counts(order: str) -> str:
@@ -799,6 +831,15 @@ class _Rows:
             if action is None:
                 action = actions[key] = self._action(row)
             yield AssignedUnit(action, self._outcome(row), self._of_unit(self._predictions, row))
+
+    def with_outcomes(self, units: Sequence[AssignedUnit]) -> list[AssignedUnit]:
+        """Leave out the units without an outcome; return the others."""
+        pairs = zip(self.order, units, strict=True)
+        self.order = [row for row, unit in pairs if unit.outcome is not None]
+        if not self.order:
+            raise InvalidArgument("table", "must have an outcome with losses='ignorable'")
+        self.__dict__.pop("_assigned", None)
+        return [unit for unit in units if unit.outcome is not None]
 
     def _action(self, row: int) -> int:
         labels = {name: column[row] for name, column in self.labels.items()}

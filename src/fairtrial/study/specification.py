@@ -145,7 +145,8 @@ class Specification:
         except InvalidArgument as error:
             self._require_part(name, error, policies)
             raise
-        policy.doubts_of_table = doubts_noted(self.notes)
+        ignores_losses = policy.get_params().get("losses") == "ignorable"
+        policy.doubts_of_table = doubts_noted(self.notes, ignores_losses=ignores_losses)
         return policy
 
     def _problem(self, name: str, problems: Sequence[type[Problem]]) -> Problem:

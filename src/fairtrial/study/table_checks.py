@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.confidence.share_test import FALSE_ALARM, log_evidence_against_shares
 from fairtrial.core.cells import is_blank
-from fairtrial.core.noted import PROBLEM_OF_TABLE, SAMPLE_RATIO
+from fairtrial.core.noted import MISSING_OUTCOMES, PROBLEM_OF_TABLE, SAMPLE_RATIO
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 
@@ -198,7 +198,7 @@ class TableCheck:
         if self.ratio_differs:
             found[SAMPLE_RATIO] = _of_ratio(self.arms)
         if self.losses_differ:
-            found["missing outcomes"] = _of_losses(self.arms)
+            found[MISSING_OUTCOMES] = _of_losses(self.arms)
         if self.sorted_by:
             found["order"] = "; ".join(map(_of_stretches, self.sorted_by))
         if self.crowded:

@@ -225,6 +225,8 @@ class BlockBetting(BlockPolicy):
         self.batch = check_optional_integer("batch", batch, low=1)
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
         self.randomize = check_randomize(randomize, self.losses)
+        # Nobody can repeat a pull of a finished experiment.
+        self._makes_again = self.losses == "ignorable" and assigned is None
         self.allocation = allocation
         self._allocation = allocation_of(problem, assigned, allocation)
         self._functionals = _functionals_of(problem, self.knowledge)
@@ -239,8 +241,6 @@ class BlockBetting(BlockPolicy):
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
         """Return the blocks of a finished experiment; nothing is bet on its first units."""
-        if self.losses == "ignorable":
-            raise InvalidArgument("losses", "must be 'informative' with assigned", self.losses)
         problem, rules = self.problem, self._rules
         actions = actions_of(assigned, problem)
         begin = min(rules.initial_pulls, len(actions))
@@ -248,7 +248,7 @@ class BlockBetting(BlockPolicy):
 
     def _packed_once(self) -> _Packed:
         """Return the constant parts, shared by equal policies such as the runs of a simulation."""
-        key = _Packed, self._functionals.knowledge, self.delta, self.losses
+        key = _Packed, self._functionals.knowledge, self.delta, self._makes_again
         if len(self._allocation):
             return self._packed()
         if key not in self.problem.cache:
@@ -306,7 +306,7 @@ class BlockBetting(BlockPolicy):
             pause=0.5,
             cap=0.6,
             carries=limits_costs(self.problem),
-            pulls_again=self.losses == "ignorable",
+            pulls_again=self._makes_again,
             modes=len(self.problem.modes),
         )
 

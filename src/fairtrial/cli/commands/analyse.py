@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -26,6 +27,7 @@ from fairtrial.report import write_report
 from fairtrial.study.analysis import FROM_TABLE, study_of_table
 
 if TYPE_CHECKING:
+    from fairtrial.core import Policy
     from fairtrial.study.analysis import Analysis
     from fairtrial.study.segments import SegmentEffects
 
@@ -33,6 +35,9 @@ __all__ = ["analyse"]
 
 _MOST_AUDITED = 100_000
 """The most events that are audited for a report."""
+
+_ONLY_LIVE = frozenset({"batch", "initial_pulls", "max_pulls", "randomize", "block_draws"})
+"""Arguments of a policy that only say how a live study makes its pulls."""
 
 
 @click.command(epilog=EPILOG)
@@ -134,7 +139,7 @@ def analyse(
     report: Path | None,
     as_json: bool,
 ) -> None:
-    """Analyse the finished experiment in TABLE with the problem and delta in the file CONFIG.
+    """Analyse the finished experiment in TABLE with the problem, delta and losses in CONFIG.
 
     TABLE has one row per assigned unit, or with --count one row for several units; an outcome that
     is blank, 'failed' or 'missing' counts as lost.
@@ -144,6 +149,7 @@ def analyse(
     is kept in the file's storage: `fairtrial study show` and `report` can read it.
     """
     configuration = load_configuration(config, "analyse")
+    losses, unused = _read_of_policy(configuration.policy)
     tables = configuration.tables
     unit = unit or tables.unit
     rows = open_table(table, decimal or tables.decimal)
@@ -162,6 +168,7 @@ def analyse(
             prediction=_columns_of(configuration.problem, predictions),
             features=features,
             shares=tables.shares,
+            losses=losses,
             segments=segments,
             points=None if report is None else moments_of(configuration.problem.n_actions),
             storage=configuration.study.storage,
@@ -169,7 +176,7 @@ def analyse(
             on_progress=show,
         )
     with found.study as study:
-        _show(found, as_json)
+        _show(found, unused, as_json)
         if report is not None:
             # The log was written just now, so the last events stand for a long one.
             is_long = study.n_events > _MOST_AUDITED
@@ -180,6 +187,30 @@ def analyse(
         decided = study.recommend().decided
     if not decided:
         raise click.exceptions.Exit(ExitCode.NO_ANSWER)
+
+
+def _read_of_policy(policy: Policy) -> tuple[str, tuple[str, ...]]:
+    """Return what the file says about losses, and a remark on arguments of live studies.
+
+    Raises
+    ------
+    InvalidArgument
+        If the file states another policy, or an argument that would change what the answer claims.
+    """
+    given = policy.get_params()
+    if "assigned" not in given:
+        accepted = "must be 'BlockBetting' or left out: only it analyses a finished experiment"
+        raise InvalidArgument("policy.name", accepted, type(policy).__name__)
+    usual = inspect.signature(type(policy)).parameters
+    own = set(given) - {"problem", "delta", "losses", "seed"}
+    stated = [name for name in usual if name in own and given[name] != usual[name].default]
+    for name in stated:
+        if name not in _ONLY_LIVE:
+            accepted = "must be left out: an analysis reads only delta and losses of [policy]"
+            raise InvalidArgument(f"policy.{name}", accepted, given[name])
+    unused = ", ".join(f"policy.{name}" for name in stated)
+    remark = f"an analysis does not use {unused}: this is about the pulls of a live study"
+    return given.get("losses", "informative"), (remark,) if stated else ()
 
 
 @contextmanager
@@ -209,18 +240,20 @@ def _columns_of(problem: Any, given: tuple[str, ...]) -> str | dict[str, str] | 
     return given[0] if given else None
 
 
-def _show(found: Analysis, as_json: bool) -> None:
+def _show(found: Analysis, unused: tuple[str, ...], as_json: bool) -> None:
     study, progress, health = found.study, found.study.progress(), found.study.health()
-    assigned = len(study.policy.get_params()["assigned"])
+    assigned = len(study.policy.get_params()["assigned"]) + found.without_outcome
+    remarks = (*unused, *found.remarks)
     document = {
         "study": study.name,
         "units": {
             "assigned": assigned,
             "used": progress.asked,
             "lost": health["lost"],
+            "without_outcome": found.without_outcome,
             "left_out": asdict(found.repeated),
         },
-        "remarks": list(found.remarks),
+        "remarks": list(remarks),
         "table": found.check.to_dict(),
         "segments": None if found.segments is None else found.segments.to_dict(),
         "progress": progress.to_dict(),
@@ -230,12 +263,16 @@ def _show(found: Analysis, as_json: bool) -> None:
         emit(document)
         return
     used = "The answer uses" if progress.recommendation.decided else "There is no answer from"
+    left_out, lost = "", f"; {health['lost']:,} of them have no outcome"
+    if found.without_outcome:
+        left_out = f", of which {found.without_outcome:,} without an outcome are left out"
+        lost = " of the others"
     say(
-        f"A finished experiment with {plural(assigned, 'unit')}. {used} the first "
-        f"{progress.asked:,}; {health['lost']:,} of them have no outcome."
+        f"A finished experiment with {plural(assigned, 'unit')}{left_out}. {used} the first "
+        f"{progress.asked:,}{lost}."
     )
     problems = found.check.in_words()
-    for remark in (*found.repeated.in_words(), *found.remarks, *problems):
+    for remark in (*found.repeated.in_words(), *remarks, *problems):
         say(wrapped("Warning", remark))
     say(answer_text(progress, endless=False))
     print_standing(progress, minimizes(study))

@@ -124,6 +124,8 @@ def _print(made: Plan) -> None:
         say(wrapped("Proven after", f"{budgets} (rows at which a certain verdict is expected)"))
     if made.assumes:
         say(wrapped("Assumes", made.assumes))
+    if made.about_losses:
+        say(wrapped("Losses", made.about_losses))
     say(f"Simulated: {replace(made.simulation.summary(), about=None)}")
     if made.found_with is not None:
         _print_effects(made.found_with)

@@ -143,7 +143,8 @@ class BlockBetting(BlockPolicy):
     losses : {"informative", "ignorable"}
         Whether the value of a result may influence whether it gets lost (default). If not, a lost
         pull is repeated, which costs only that pull; the guarantee then names the assumption, and
-        is weakened if some arms lose more results than others.
+        is weakened if some arms lose more results than others. In a finished experiment, leave
+        units without a result out of `assigned` then; `analyse` does.
     max_replacements : int, optional
         With a planned end and ``losses="ignorable"``, the most lost pulls that are made again, so
         that a study asks for at most `max_pulls` plus this many. Further lost ones count as their
@@ -221,6 +222,8 @@ class BlockBetting(BlockPolicy):
         self.batch = check_optional_integer("batch", batch, low=1)
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
+        # Nobody can repeat a pull of a finished experiment.
+        self._makes_again = self.losses == "ignorable" and assigned is None
         self.max_replacements = self._replacements_as_stated(max_replacements)
         self._refuse_what_is_not_covered()
         self._require_what_exact_bets_need()
@@ -381,8 +384,6 @@ class BlockBetting(BlockPolicy):
         return self.problem.reward_range is not None or self.problem.measure_ranges is not None
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
-        if self.losses == "ignorable":
-            raise InvalidArgument("losses", "must be 'informative' with assigned", self.losses)
         rules = self._rules
         return Cuts.after_each_action(
             assigned, self.problem, rules.initial_pulls, rules.growth, rules.touch, "cell"
@@ -424,7 +425,7 @@ class BlockBetting(BlockPolicy):
             touch=1.0 if problem.n_actions > _MANY_CELLS else 2.0,
             doubts=True,
             pause=0.5,
-            pulls_again=bounded and self.losses == "ignorable",
+            pulls_again=bounded and self._makes_again,
             shift=shift,
             separately=self._separately,
             max_pulls=float(self._end or math.inf),
