@@ -455,13 +455,22 @@ def test_intervals_are_far_narrower_than_half_of_the_range_if_results_vary_littl
     for one in policy.progress().arms:
         assert one.lower <= 0.04 <= one.upper
         assert one.upper - one.lower < 0.075  # with half of the range: .12
+    # Half of the error is shared by two intervals.
+    rows, blocks = policy.problem.reduced.arms, policy._standing.in_range()
+    lower, upper = 0.5 * np.array(values_in_range(blocks, rows, 0.0, 0.1 / 2 / 2))
+    for place, one in enumerate(policy.progress().arms):
+        assert (one.lower, one.upper) == pytest.approx((lower[place], upper[place]))
 
 
-@pytest.mark.parametrize("range_", [(0.0, 1.0), (-160.0, -150.0)])
-def test_in_an_analysis_all_units_count_and_those_outside_of_blocks_are_two_more(range_):
+@pytest.mark.parametrize(
+    ("range_", "last"),
+    [((0.0, 1.0), 0.8), ((-160.0, -150.0), 0.8), ((0.0, 1.0), 0.9), ((10.0, 20.0), 0.9)],
+)
+def test_in_an_analysis_all_units_count_and_those_outside_of_blocks_are_two_more(range_, last):
+    """With the feature .8 a sum of features is constant, and with .9 none is."""
     low, high = range_
     problem = Problem(
-        [[0.5, 0.0], [0.0, 2.0], [0.3, 0.8]], arms=["a", "b", "c"], reward_range=range_
+        [[0.5, 0.0], [0.0, 2.0], [0.3, last]], arms=["a", "b", "c"], reward_range=range_
     )
     rng = np.random.default_rng(2)
     arms = rng.integers(0, 3, 900)
