@@ -34,7 +34,6 @@ __all__ = [
     "Ends",
     "GuessedResults",
     "Spread",
-    "difference_from_blocks",
     "difference_from_sums",
     "difference_in_range",
     "difference_of_arms",
@@ -568,7 +567,6 @@ def difference_in_range(
     low: float,
     high: float,
     level: float,
-    bias: Floats | float = 0.0,
 ) -> DifferenceInterval:
     """Return a difference for results in a range, by bets that adapt to the observed spread.
 
@@ -577,7 +575,7 @@ def difference_in_range(
     Parameters
     ----------
     low, high : float
-        The range.
+        The range. If it does not begin at 0, the weights of a block's results must add up to 0.
 
     Notes
     -----
@@ -607,35 +605,14 @@ def difference_in_range(
     ends = []
     for sign in (1.0, -1.0):
         taken = results.with_losses_worth(np.where(sign * weights > 0.0, 0.0, 1.0))
-        gained = sign * taken.means_of(weights) - bias / width
-        possible = np.minimum(sign * weights * results.drawn, 0.0).sum(axis=1) - bias / width
+        gained = sign * taken.means_of(weights)
+        possible = np.minimum(sign * weights * results.drawn, 0.0).sum(axis=1)
         lowest = float(possible.max())
         end = _lower_end(taken, weights, bets, gained, guesses, level, lowest)
         ends.append(sign * width * end)
     came = weights * results.drawn / np.maximum(results.counts, 1.0)
     estimate = width * float((results.means_of(came) / variance).sum() / (1 / variance).sum())
     return DifferenceInterval(min(max(estimate, ends[0]), ends[1]), ends[0], ends[1])
-
-
-@documented_by(difference_with_noise)
-def difference_from_blocks(
-    results: BlockResults,
-    weights: Floats,
-    spread: Spread,
-    level: float,
-    one_of_each: float,
-    bias: Floats | float = 0.0,
-) -> DifferenceInterval:
-    """Return a difference, based on the noise of the results or on their range.
-
-    Parameters
-    ----------
-    spread : Spread
-        What is known about the spread of the results.
-    """
-    if spread.reward_range is None:
-        return difference_with_noise(results, weights, spread.scale, level, one_of_each, bias)
-    return difference_in_range(results, weights, *spread.reward_range, level, bias)
 
 
 def known_before(results: BlockResults) -> tuple[Floats, Floats]:
