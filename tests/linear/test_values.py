@@ -340,6 +340,13 @@ def test_bets_keep_what_was_known_when_their_block_was_planned(direction, order,
     known = np.stack(study.known[:paid], axis=1) * [[[1.0]], [[1.0 / width**2]]]
     assert np.allclose(found.known, known)
     assert found.known.any()
+    moments = np.zeros((3, *found.counts.shape))
+    for block in range(paid):
+        for arm, value in study.results.get(block, []):
+            off = value / width - found.arms[arm] @ found.predictions[block]
+            moments[:, block, arm] += 1.0, off, off**2
+    assert np.allclose(moments, [found.counts, found.sums, found.squares])
+    assert found.losses.any()
     assert not np.allclose(found.known[:, -1], study.known_now(paid) * [[1], [1 / width**2]])
 
 
