@@ -30,12 +30,12 @@ def progress_of(*rows, answer=None):
         (row(estimate=0.3, kind="floor"), None, Standing.LIKELY_KEPT),
         (row(estimate=None), None, Standing.UNKNOWN),
         (row(estimate=math.nan), None, Standing.UNKNOWN),
-        (row(estimate=0.2, kept=True), None, Standing.KEPT),
+        (row(estimate=0.2, met_by_bets=True), None, Standing.KEPT),
         (row(estimate=0.2, lower=0.1, upper=0.25), None, Standing.KEPT),
         (row(estimate=0.4, lower=0.35, upper=0.5), None, Standing.BROKEN),
-        (row(estimate=0.4, kept=True), "a", Standing.KEPT),
+        (row(estimate=0.4, met_by_bets=True), "a", Standing.KEPT),
         (row(estimate=0.4), "a", Standing.DECIDED),
-        (row(estimate=0.4, kept=True), "b", Standing.KEPT),
+        (row(estimate=0.4, met_by_bets=True), "b", Standing.KEPT),
     ],
 )
 def test_a_limit_stands_by_its_evidence_or_by_its_mean(limit, answer, standing):

@@ -103,7 +103,7 @@ def test_an_approximate_interval_settles_no_limit():
     assert Standings(hold=False).of(sure) is Standing.LIKELY_KEPT
     assert Standings(hold=False).of(out) is Standing.LIKELY_BROKEN
     assert Standings({"a"}, hold=False).of(sure) is Standing.DECIDED
-    limit = MeasureLimit("b", "harmed", "x", "ceiling", 0.3, estimate=0.2, kept=True)
+    limit = MeasureLimit("b", "harmed", "x", "ceiling", 0.3, estimate=0.2, met_by_bets=True)
     assert Standings(hold=False).of_measure(limit) is Standing.LIKELY_KEPT
 
 
@@ -112,12 +112,12 @@ def test_a_limit_of_a_measure_has_the_same_standing_in_every_table():
     labels = {"arm": "a", "group": "x", "measure": "harmed"}
     mean = Estimate(labels, 40, mean=0.2, lower=0.05, upper=0.4, upper_limit=0.3)
     limit = MeasureLimit("a", "harmed", "x", "ceiling", 0.3, estimate=0.2, lower=0.05, upper=0.4)
-    for known in (limit, replace(limit, kept=True)):
+    for known in (limit, replace(limit, met_by_bets=True)):
         recommendation = Recommendation(None, "running", leader="a")
         progress = Progress(recommendation, 40, 40, 0, actions=(mean,), measure_limits=(known,))
         standings, (row,) = Standings.by(progress), guardrails(progress, minimize=False)
         assert standings.of(mean) is row.standing
-        assert row.standing is (Standing.KEPT if known.kept else Standing.LIKELY_KEPT)
+        assert row.standing is (Standing.KEPT if known.met_by_bets else Standing.LIKELY_KEPT)
 
 
 def test_a_mean_with_two_limits_stands_as_the_worse_one():
@@ -125,7 +125,7 @@ def test_a_mean_with_two_limits_stands_as_the_worse_one():
     mean = Estimate(labels, 40, mean=0.5, lower=0.1, upper=0.9, lower_limit=0.2, upper_limit=0.4)
     known = {"estimate": 0.5, "lower": 0.1, "upper": 0.9}
     limits = (
-        MeasureLimit("a", "dose", "x", "floor", 0.2, kept=True, **known),
+        MeasureLimit("a", "dose", "x", "floor", 0.2, met_by_bets=True, **known),
         MeasureLimit("a", "dose", "x", "ceiling", 0.4, **known),
     )
     assert Standings(measured=limits).of(mean) is Standing.LIKELY_BROKEN

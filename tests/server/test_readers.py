@@ -1,10 +1,12 @@
 """Concurrent reads: a slow one does not keep the others waiting."""
 
 import asyncio
+import gc
 import threading
 
 import pytest
 
+from fairtrial.errors import StorageBusy
 from fairtrial.server.readers import Readers
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
@@ -121,3 +123,29 @@ def test_who_wants_many_short_reads_leaves_others_their_turn(readers):
         assert asyncio.run(scene())[:2] == ["trial", ["trial"]]
     finally:
         may_end.set()
+
+
+def test_an_error_of_a_read_that_nobody_waits_for_any_more_is_not_logged(readers):
+    begun, may_fail, complaints = threading.Event(), threading.Event(), []
+
+    def fails():
+        begun.set()
+        may_fail.wait(10)
+        raise StorageBusy("busy")
+
+    async def leave():
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context["message"]))
+        request = asyncio.ensure_future(readers.run_apart(fails))
+        await asyncio.to_thread(begun.wait, 10)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+        may_fail.set()
+        await readers.run_apart(lambda: None)
+        await asyncio.sleep(0.05)
+        del request
+        gc.collect()
+
+    asyncio.run(leave())
+    assert complaints == []

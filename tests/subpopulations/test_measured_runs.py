@@ -222,10 +222,10 @@ def test_progress_tells_of_limits_measures_and_the_quality():
         policy.tell(pull, question.environment.sample(pull, rng))
     progress = policy.progress()
     limits = {limit.arm: limit for limit in progress.measure_limits}
-    assert limits["3"].kept
+    assert limits["3"].met_by_bets
     assert limits["3"].kind == "ceiling"
     assert limits["3"].group == "0"
-    assert not limits["0"].kept
+    assert not limits["0"].met_by_bets
     assert 0.05 < limits["3"].estimate < 0.3
     assert [estimate.labels["measure"] for estimate in progress.actions[:2]] == ["effect", "harm"]
     assert progress.arms[3].mean == progress.actions[6].mean

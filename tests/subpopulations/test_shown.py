@@ -108,8 +108,8 @@ def test_bets_settle_a_limit_with_half_of_the_error_and_the_interval_with_the_ot
     policy, enough = guarded(**options), np.log(2 / DELTA)
     assert [one.needed for one in with_evidence(policy, 0.0)] == pytest.approx([enough] * 2)
     # Together with the interval, 1 / delta would be wrong with probability 2 delta.
-    assert {one.kept for one in with_evidence(policy, enough - 1e-6)} == {False}
-    assert {one.kept for one in with_evidence(policy, enough + 1e-6)} == {True}
+    assert {one.met_by_bets for one in with_evidence(policy, enough - 1e-6)} == {False}
+    assert {one.met_by_bets for one in with_evidence(policy, enough + 1e-6)} == {True}
     level = _level(DELTA)
     assert level / (2.0 - level) == pytest.approx(DELTA / 2)
     for pull in policy.ask(10):
@@ -125,21 +125,21 @@ def test_bets_settle_a_limit_with_half_of_the_error_and_the_interval_with_the_ot
 def test_a_ledger_that_is_tested_on_its_own_is_worth_what_settled_it(arms, kept):
     """It is settled at K / delta for K arms, and infinite from then on."""
     limits = with_evidence(guarded(arms, tolerance=0.1), np.inf)
-    assert {one.kept for one in limits} == {kept}
+    assert {one.met_by_bets for one in limits} == {kept}
 
 
 def test_evidence_settles_no_limit_without_the_guarantee():
     policy, rng = guarded(), np.random.default_rng(1)
     for _ in range(60):
         policy.tell(policy.ask(), {"good": rng.normal(), "bad": rng.normal()})
-    assert all(one.kept for one in with_evidence(policy, 9.0))
+    assert all(one.met_by_bets for one in with_evidence(policy, 9.0))
     policy.tell(policy.ask(), {"good": rng.normal(), "bad": None})
     for _ in range(60):
         policy.tell(policy.ask(), {"good": rng.normal(), "bad": rng.normal()})
     progress = policy.progress()
     assert progress.intervals == "approximate"
     assert not progress.recommendation.guarantee.proven
-    assert not any(one.kept for one in with_evidence(policy, 9.0))
+    assert not any(one.met_by_bets for one in with_evidence(policy, 9.0))
     assert progress.why_approximate == (
         "1 value got lost, for reasons assumed to be unrelated to any value"
     )

@@ -81,9 +81,10 @@ class MeasureLimit(_Part):
         The mean and the ends of its interval, as in `Progress.actions`.
     log_evidence : float or None
         The logarithm of the e-value against "the limit is missed"; 0 before the first bet.
-    kept : bool
-        Whether this evidence is enough to say that the limit is met. It never is when the guarantee
-        no longer holds.
+    met_by_bets : bool
+        Whether this evidence alone is enough to say that the limit is met. It never is when the
+        guarantee no longer holds. The interval alone can be enough as well: the page and the
+        terminal call a limit met by either.
     control : str or None
         The arm that the limit refers to. Bound and estimate are then differences from its mean.
     needed : float or None
@@ -91,7 +92,7 @@ class MeasureLimit(_Part):
 
     Examples
     --------
-    >>> MeasureLimit("high", "harmed", None, "ceiling", 0.3, estimate=0.2).kept
+    >>> MeasureLimit("high", "harmed", None, "ceiling", 0.3, estimate=0.2).met_by_bets
     False
     """
 
@@ -104,7 +105,7 @@ class MeasureLimit(_Part):
     lower: float | None = None
     upper: float | None = None
     log_evidence: float | None = None
-    kept: bool = False
+    met_by_bets: bool = False
     control: str | None = None
     needed: float | None = None
 

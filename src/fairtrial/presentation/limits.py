@@ -145,7 +145,7 @@ class Standings:
         ends = (limit.bound, None) if limit.kind == "floor" else (None, limit.bound)
         mean = Estimate({"arm": limit.arm}, 0, limit.estimate, limit.lower, limit.upper, *ends)
         # What makes intervals approximate also makes the bets unreliable.
-        return self._judge(mean, kept=limit.kept and self.hold)
+        return self._judge(mean, kept=limit.met_by_bets and self.hold)
 
     def of_value(self, limit: ValueLimit) -> Standing:
         """Return whether a value is within its bound."""

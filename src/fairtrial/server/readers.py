@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from fairtrial.errors import ServiceBusy, StudyNotFound
@@ -181,6 +181,8 @@ class Readers:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             long_read.is_abandoned = True
+            # Nobody is left to receive an error, and asyncio would log it as one never looked at.
+            future.add_done_callback(_look_at_error)
             raise
 
     def _takes_long(self, threads: ThreadPoolExecutor) -> bool:
@@ -255,6 +257,11 @@ class Readers:
         while self.is_busy and time.monotonic() < deadline:
             time.sleep(0.01)
         self._sessions.clear()
+
+
+def _look_at_error(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, action: Callable[[], object]) -> None:

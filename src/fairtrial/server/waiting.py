@@ -103,6 +103,8 @@ class EventWaiters:
         return 0 if found is None else found.head_seq
 
     def _forget_look(self, place: _StudyOfLoop, look: _Look) -> None:
+        if not look.cancelled():
+            look.exception()  # Otherwise asyncio logs an error if all who waited have left.
         if self._looks.get(place) is look:
             del self._looks[place]
 

@@ -273,7 +273,7 @@ def limits_of_measures(
                 lower=lower,
                 upper=upper,
                 log_evidence=strength if math.isfinite(strength) else None,
-                kept=holds and gained >= needed,
+                met_by_bets=holds and gained >= needed,
                 control=None if row.control is None else problem.arms[row.control],
                 needed=needed,
             )
