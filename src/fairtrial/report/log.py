@@ -143,7 +143,18 @@ class _Column(NamedTuple):
 
 
 def _happened(event: EventLike) -> str:
+    if event.kind == "amend" and _takes_back(event):
+        return "result withdrawn"
     return KINDS.get(event.kind, event.kind)
+
+
+def _takes_back(event: EventLike) -> bool:
+    """Return whether all that a correction changes are values that it takes back."""
+    old, new = event.body.get("old"), event.body.get("outcome")
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+        return False
+    changed = [value for name, value in new.items() if value != old.get(name)]
+    return bool(changed) and all(value is None for value in changed)
 
 
 def _action(problem: Problem, event: EventLike) -> Markup:
