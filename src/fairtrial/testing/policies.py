@@ -56,7 +56,7 @@ def check_policy(
     - If it is saved and restored before every call, it decides like one that never paused; so does
       a copy made by `copy.deepcopy`.
     - Bad input raises an error of `fairtrial.errors` and changes nothing.
-    - Its reports at every step can be written as JSON and are consistent.
+    - Its reports at every step can be written as JSON and are consistent, and change nothing.
     - Once it has stopped it issues no more pulls.
     - A compiled run, if it has one, equals the plain loop, draw for draw.
 
@@ -194,10 +194,14 @@ class _LiveRun:
 
     def _check_what_is_said(self) -> None:
         policy = self.steady
+        before = policy.get_state()
         found = self._both(methodcaller("recommend"))
         check_recommendation(policy.problem, found, f"{type(policy).__name__}.recommend")
         progress = self._both(methodcaller("progress"))
         json.dumps(progress.to_dict(), allow_nan=False)
+        policy.metrics()
+        policy.to_cancel()
+        _require_same_state(policy.get_state(), before, "looking at a policy must change nothing")
         _require_same_state(self.restored.get_state(), policy.get_state(), _AS_IF_NEVER_PAUSED)
         assert (found.status == "running") == (not policy.stopped), "status must follow `stopped`"
         assert found.arm is None or found.decided, "an arm is named once the policy has decided"

@@ -69,8 +69,8 @@ class BudgetPolicy(Policy):
     # ---------------------------------------------------------------- what a rule says
 
     @abstractmethod
-    def _order(self) -> NDArray[np.intp]:
-        """Return all arms, the best first, after `_sum_up`."""
+    def _order(self, tables: Any) -> NDArray[np.intp]:
+        """Return all arms, the best first, by the tables of `_summary`."""
 
     # ------------------------------------------------------------------------ the state
 
@@ -233,14 +233,15 @@ class BudgetPolicy(Policy):
 
     # --------------------------------------------------------------------- report
 
-    def _sum_up(self) -> None:
-        """Update the arms' means, and the best forecasts of their pulls."""
-        sum_up(self._words)
+    def _summary(self) -> Any:
+        """Return the tables with the arms' means and best forecasts; the state stays as it is."""
+        words = self._words.copy()
+        sum_up(words)
+        return BUDGET.columns(words)
 
     def recommend(self) -> Recommendation:
         """Return the best arms by the observed values, the best first; decided at the end."""
-        self._sum_up()
-        best = self._order()[: self.problem.top].tolist()
+        best = self._order(self._summary())[: self.problem.top].tolist()
         leader = tuple(self.problem.arms[arm] for arm in best)
         done = self.stopped
         return Recommendation(
@@ -264,13 +265,13 @@ class BudgetPolicy(Policy):
 
     def progress(self) -> Progress:
         """Return the mean outcome of every arm and the state of the rule."""
-        recommendation = self.recommend()
+        recommendation, arms = self.recommend(), self._summary().arms
         estimates = tuple(
             Estimate(labels, int(number), mean=self.problem.sign * mean if number else None)
             for labels, number, mean in zip(
                 self.problem.action_labels,
-                self._tables.arms.completed.tolist(),
-                self._tables.arms.estimate.tolist(),
+                arms.completed.tolist(),
+                arms.estimate.tolist(),
                 strict=True,
             )
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,8 +138,8 @@ class SuccessiveHalving(RungPolicy):
         self.pulls = check_integer("pulls", pulls, low=1)
         self._set_up(RUNGS, [self._all_arms()], self.pulls)
 
-    def _order(self) -> NDArray[np.intp]:
-        means, places = self._tables.arms.estimate, self._tables.arms.place
+    def _order(self, tables: Any) -> NDArray[np.intp]:
+        means, places = tables.arms.estimate, tables.arms.place
         return np.lexsort((-places, -means, -np.ceil(places)))
 
 
@@ -209,8 +210,8 @@ class Hyperband(RungPolicy):
             found.append((own, [*(math.floor(first * self.eta**i) for i in range(s)), math.inf]))
         return found
 
-    def _order(self) -> NDArray[np.intp]:
-        return np.lexsort((-self._tables.arms.place, -self._tables.arms.estimate))
+    def _order(self, tables: Any) -> NDArray[np.intp]:
+        return np.lexsort((-tables.arms.place, -tables.arms.estimate))
 
 
 @documented_by(SuccessiveHalving)
@@ -262,11 +263,11 @@ class ASHA(RungPolicy):
         super().__init__(problem, eta, min_readings, seed)
         self._set_up(PROMOTION, [self._all_arms()], pulls=1)
 
-    def _order(self) -> NDArray[np.intp]:
-        seen = self._tables.seen
+    def _order(self, tables: Any) -> NDArray[np.intp]:
+        seen = tables.seen
         there = ~np.isnan(seen)
         # The highest rung that an arm has reached, 0 for none.
         height = np.where(there, np.arange(1, len(seen) + 1)[:, None], 0).max(axis=0)
         last = np.take_along_axis(seen, np.maximum(height - 1, 0)[None], axis=0)[0]
         value = np.where(height > 0, last, -math.inf)
-        return np.lexsort((-value, -self._tables.arms.estimate, -height))
+        return np.lexsort((-value, -tables.arms.estimate, -height))

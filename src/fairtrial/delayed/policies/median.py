@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,5 +85,5 @@ class MedianStopping(BudgetPolicy):
             min_completed=self.min_completed,
         )
 
-    def _order(self) -> NDArray[np.intp]:
-        return np.lexsort((-self._tables.arms.key, -self._tables.arms.estimate))
+    def _order(self, tables: Any) -> NDArray[np.intp]:
+        return np.lexsort((-tables.arms.key, -tables.arms.estimate))

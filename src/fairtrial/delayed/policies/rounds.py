@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.documentation import documented_by
-from fairtrial.delayed._kernels.budget_state import ACCEPTED, ALIVE, REJECTS, ROUNDS
+from fairtrial.delayed._kernels.budget_state import (
+    ACCEPTED,
+    ALIVE,
+    REJECTS,
+    ROUNDS,
+)
 from fairtrial.delayed.policies.budget import BudgetPolicy, check_budget
 from fairtrial.delayed.problem import Problem
 
@@ -39,9 +44,9 @@ class RoundPolicy(BudgetPolicy):
     def _rounds(self) -> list[tuple[int, int]]:
         """Return for every round the pulls per remaining arm at its end, and how many arms stay."""
 
-    def _order(self) -> NDArray[np.intp]:
-        status = self._tables.arms.status
-        return np.lexsort((-self._tables.arms.estimate, status != ALIVE, status != ACCEPTED))
+    def _order(self, tables: Any) -> NDArray[np.intp]:
+        status = tables.arms.status
+        return np.lexsort((-tables.arms.estimate, status != ALIVE, status != ACCEPTED))
 
 
 class SequentialHalving(RoundPolicy):
