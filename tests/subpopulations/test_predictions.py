@@ -687,6 +687,18 @@ def test_effects_are_adjusted_and_narrower_than_without_predictions():
     assert explained == pytest.approx(slopes**2 * 0.107, rel=0.1)
 
 
+def test_an_arm_without_results_has_no_effect():
+    policy = BlockBetting(problem_of(arms=("a", "b"), groups=("x",), floors=None), seed=1)
+    for _ in range(100):
+        pull = policy.ask(prediction=0.5)
+        if pull.arm == "b":
+            policy.fail(pull)
+        else:
+            policy.tell(pull, 0.7)
+    [effect] = policy.progress().effects
+    assert (effect.arm, effect.difference, effect.lower, effect.upper) == ("b", None, None, None)
+
+
 def test_sums_of_a_block_follow_corrections_and_late_results():
     problem = problem_of(("now", "new"), ("x",), control="now", margin=0.005)
     right, other = BlockBetting(problem, seed=2), BlockBetting(problem, seed=2)

@@ -188,9 +188,12 @@ class PredictedBlocks(RecordedPredictions):
         adjusted, (low, high) = self.adjusted_means.ravel(), self._ends
 
         def find(target: Floats) -> DifferenceInterval | None:
-            found = difference_with_guesses(every, target, low, high, level)
             used = target != 0.0
-            return found and found.times(self.unit).around(float(target[used] @ adjusted[used]))
+            mean = float(target[used] @ adjusted[used])
+            if math.isnan(mean):  # no result of one of the arms has come yet
+                return None
+            found = difference_with_guesses(every, target, low, high, level)
+            return found and found.times(self.unit).around(mean)
 
         return find
 
