@@ -139,6 +139,20 @@ def test_arrivals_after_a_closing_are_not_held_against_the_stated_proportions(st
     assert not [said for said in study.health()["warnings"] if "proportions" in said]
 
 
+def test_while_a_study_goes_on_health_says_what_a_closed_group_does_to_its_evidence(store):
+    study = made(store)
+    carry_on(study, 20)
+    assert not any("is closed" in said for said in study.health()["warnings"])
+    study.close_group("old", "contraindicated")
+    (said,) = [
+        said for said in study.health()["warnings"] if said.startswith("group old is closed")
+    ]
+    assert "may never decide" in said
+    assert said not in study.health(blinded=True)["warnings"]
+    study.stop("begin a new one")
+    assert not any("may never decide" in said for said in study.health()["warnings"])
+
+
 @pytest.mark.parametrize("options", [{}, {"tolerance": 0.05}, {"floors": 0.2}])
 @pytest.mark.parametrize("before", [0, 3, 40])
 def test_an_arm_can_be_closed_at_any_time_of_any_question(options, before):

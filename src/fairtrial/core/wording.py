@@ -162,6 +162,22 @@ def said_of_closed_control(control: str) -> str:
     )
 
 
+def said_of_closed_groups(groups: Sequence[str]) -> str:
+    """Return what a reader must know about evidence once people have closed groups.
+
+    Examples
+    --------
+    >>> said_of_closed_groups(["old"]).partition(":")[0]
+    'group old is closed'
+    """
+    are = f"group {groups[0]} is" if len(groups) == 1 else f"groups {listed(groups)} are"
+    return (
+        f"{are} closed: the answer is about all groups, and bets need results of all of them; so "
+        "most results of people who come now count in no bet, and the study may never decide. To "
+        "ask about the other groups, stop it and begin a new study with them"
+    )
+
+
 def said_of_rows(rows: str) -> str:
     """Return what a reader must know about runs that draw recorded rows.
 

@@ -18,7 +18,7 @@ from fairtrial.core.noted import problems_of_table
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_instance, check_integer
-from fairtrial.core.wording import listed
+from fairtrial.core.wording import listed, said_of_closed_groups
 from fairtrial.errors import UnknownPull
 from fairtrial.study.arguments import (
     as_hashes,
@@ -546,6 +546,7 @@ class Study(BaseStudy):
                 found += policy.remarks_on_arms()
         if not blinded:
             found += [*self._named_open_pulls(open_as_worst), *self._few_kits()]
+            found += self._of_closed_groups(policy.closed_groups)
         # After the lock is released, so that others can write while a long log is read.
         doubts = self._doubts(row, policy)
         sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in doubts]
@@ -562,6 +563,10 @@ class Study(BaseStudy):
             return []
         known = self._session.asked_for(rows)
         return [f"open and counted as their worst: {listed([own.in_words for own in known])}"]
+
+    def _of_closed_groups(self, groups: Sequence[str]) -> list[str]:
+        """Return the sentence about groups that people have closed while the study goes on."""
+        return [said_of_closed_groups(groups)] if groups and not self.stopped else []
 
     def _few_kits(self) -> list[str]:
         with self._session.replica_at_head() as (_, replica):

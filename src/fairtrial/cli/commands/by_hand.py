@@ -19,7 +19,7 @@ from fairtrial.cli.output import answer, decimal_option, emit, json_option, say
 from fairtrial.cli.units import read_units
 from fairtrial.core.cells import number_of
 from fairtrial.core.tables import require_written
-from fairtrial.core.wording import choices, plural, said_of_closed_control
+from fairtrial.core.wording import choices, plural, said_of_closed_control, said_of_closed_groups
 from fairtrial.errors import (
     AccessRefused,
     AlreadyTold,
@@ -500,6 +500,8 @@ def close(
         is_new = event.seq > events_before
         control = getattr(opened.problem, "control", None)
         notes = [said_of_closed_control(arm)] if arm is not None and arm == control else []
+        if group is not None and not opened.stopped:
+            notes.append(said_of_closed_groups([group]))
         if as_json:
             document = {"study": opened.name, "changed": is_new, "notes": notes}
             emit({**document, **_decision(opened)})
