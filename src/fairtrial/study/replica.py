@@ -199,13 +199,13 @@ class Replica:
         """Pass the policy the outcome of a pull that it has just issued."""
         self.ahead = True
         self.policy.tell(pull, outcome)
-        self._note_decision(record.seq, record.kind, record.at)
+        self._note_decision(record.seq, record.at)
 
     def fail(self, pull: Pull, reason: str, record: Record) -> None:
         """Tell the policy that a pull that it has just issued will have no outcome."""
         self.ahead = True
         self.policy.fail(pull, reason)
-        self._note_decision(record.seq, record.kind, record.at)
+        self._note_decision(record.seq, record.at)
 
     def settle(self, seq: int, last: Record | None) -> None:
         """Note that all events that the policy has seen are written now."""
@@ -272,7 +272,7 @@ class Replica:
                 pull = Pull(number, action, labels(action), tag)
                 self._take(kind, pull, value, stage, json.loads(body) if body else {})
             if kind != "ask":
-                self._note_decision(seq, kind, at)
+                self._note_decision(seq, at)
             self.seq = seq
         if kind is not None:
             self.last = kind, body
@@ -282,16 +282,16 @@ class Replica:
         """Whether there is a decision that stands."""
         return bool(self.decisions) and self.decisions[-1].stands
 
-    def _note_decision(self, seq: int, kind: str, at: int) -> None:
+    def _note_decision(self, seq: int, at: int) -> None:
         """Note if an event has brought the answer, taken it back, or replaced it.
 
-        A request for a pull is no such event. Only a correction can replace an answer.
+        A request for a pull is no such event.
         """
         if not self._notes_decisions:
             return
         had = self._has_decision
         has = self.policy.decided
-        if not (had or has) or (had and has and kind != "amend"):
+        if not (had or has):
             return
         answer = self.policy.recommend().arm if has else None
         if had and has and answer == self._answer:
