@@ -124,6 +124,57 @@ def test_a_snapshot_keeps_the_decisions(tmp_path):
         assert len(expected) == 2
 
 
+DAMAGE = {
+    "another event": lambda one, moment: (replace(one, event=one.event - 1),),
+    "another time": lambda one, moment: (replace(one, at=moment),),
+    "lost": lambda one, moment: (),
+    "withdrawn": lambda one, moment: (replace(one, withdrawn_by=one.event, withdrawn_at=moment),),
+    "one more": lambda one, moment: (one, Decision(one.event, moment)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_verify_finds_a_snapshot_that_says_something_else_about_decisions(tmp_path, damage):
+    path = tmp_path / "trial.db"
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    with made(path) as study:
+        decided(study)
+        (right,) = study.recommend().decisions
+        head = study.n_events
+        assert study.verify().ok
+        with study.session.replica_at_head() as (_, replica):
+            replica.decisions = wrong = DAMAGE[damage](right, moment)
+        study.snapshot()
+    with Study.open(path, "trial") as again:
+        assert again.recommend().decisions == wrong
+        found = again.verify()
+    assert (found.ok, found.events) == (False, head)
+    number = 2 if damage == "one more" else 1
+    assert found.first_difference.startswith(f"decision {number}: the log leads to ")
+    log, shown = found.first_difference.split(", but the study in use shows ")
+    assert log.endswith("no such decision" if damage == "one more" else f"({right.at.isoformat()})")
+    said = {
+        "another event": f"event {head - 1} ",
+        "another time": f"event {head} ({moment.isoformat()})",
+        "lost": "no such decision",
+        "withdrawn": f"withdrawn by event {head} ({moment.isoformat()})",
+        "one more": f"event {head} ({moment.isoformat()})",
+    }
+    assert said[damage] in shown
+
+
+def test_verify_compares_decisions_that_were_withdrawn(tmp_path):
+    path = tmp_path / "trial.db"
+    with made(path) as study:
+        take_back(study, decided(study))
+        decided(study)
+        study.snapshot()
+        assert len(study.recommend().decisions) == 2
+        assert study.verify().ok
+    with Study.open(path, "trial") as again:
+        assert again.verify().ok
+
+
 def test_a_snapshot_of_an_earlier_version_is_passed_over(tmp_path, monkeypatch):
     path = tmp_path / "trial.db"
     with made(path) as study:

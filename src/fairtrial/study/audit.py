@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 
 import numpy as np
 
-from fairtrial.core import Policy
+from fairtrial.core import Decision, Policy
 from fairtrial.core.policy import State
 from fairtrial.errors import CorruptLog, StorageBusy, StorageError, StorageUnreachable
 from fairtrial.study.log import PullRow, Record, commitment, project, seal
@@ -18,7 +18,7 @@ from fairtrial.study.machine import environment
 from fairtrial.study.replica import Replica
 from fairtrial.study.store import Store, StudyRow
 
-__all__ = ["Auditor", "Verification", "verify", "verify_last"]
+__all__ = ["Auditor", "InUse", "Verification", "verify", "verify_last"]
 
 _BATCH = 250
 
@@ -43,6 +43,22 @@ class Verification:
     events: int
     first_difference: str | None = None
     skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InUse:
+    """What an open study shows, to compare with what its log leads to.
+
+    Parameters
+    ----------
+    state : dict of str to ndarray, or None
+        The state of its policy; None if there is none, or it cannot be saved.
+    decisions : tuple of Decision, or None
+        When it decided; None if that is not known.
+    """
+
+    state: State | None = None
+    decisions: tuple[Decision, ...] | None = None
 
 
 class Auditor:
@@ -142,7 +158,7 @@ def verify(
     store: Store,
     study: StudyRow,
     policy: Policy,
-    live: State | None,
+    in_use: InUse,
     expected: Sequence[str] = (),
 ) -> Verification:
     """Audit a study up to the head that `study` records.
@@ -155,8 +171,8 @@ def verify(
         The study, with its head.
     policy : Policy
         A fresh policy.
-    live : dict of str to ndarray, or None
-        The state of the policy in use at that head; None if there is none, or it cannot be saved.
+    in_use : InUse
+        What the study in use shows at that head.
     expected : sequence of str
         Hashes of events that were noted elsewhere; the log must contain all of them.
     """
@@ -165,7 +181,8 @@ def verify(
         _check_events(auditor, store, study, expected)
         _check_head(auditor, study)
         _check_pulls(auditor, store, study)
-        _check_state(auditor, live)
+        _check_state(auditor, in_use.state)
+        _check_decisions(auditor.replica.decisions, in_use.decisions)
     except CorruptLog as error:
         return Verification(False, auditor.events, f"{error}{_other_software(study, policy)}")
     except (StorageBusy, StorageUnreachable):
@@ -271,6 +288,29 @@ def _agree(derived: PullRow | None, recorded: PullRow | None) -> bool:
 def _check_state(auditor: Auditor, live: State | None) -> None:
     if live is not None and not _same(auditor.replica.policy.get_state(), live):
         raise CorruptLog("the policy in use is not in the state that the log leads to")
+
+
+def _check_decisions(derived: Sequence[Decision], shown: Sequence[Decision] | None) -> None:
+    """Compare when the log leads to decisions with when the study in use says that it decided."""
+    if shown is None:
+        return
+    for number, (own, other) in enumerate(zip_longest(derived, shown), start=1):
+        if own != other:
+            raise CorruptLog(
+                f"decision {number}: the log leads to {_in_words(own)}, but the study in use shows "
+                f"{_in_words(other)}"
+            )
+
+
+def _in_words(decision: Decision | None) -> str:
+    if decision is None:
+        return "no such decision"
+    said = f"one at event {decision.event} ({decision.at.isoformat()})"
+    if decision.withdrawn_by is None or decision.withdrawn_at is None:
+        return said
+    return (
+        f"{said}, withdrawn by event {decision.withdrawn_by} ({decision.withdrawn_at.isoformat()})"
+    )
 
 
 def _same(left: State, right: State) -> bool:

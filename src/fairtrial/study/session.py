@@ -15,9 +15,9 @@ from fairtrial.core import Policy, Problem
 from fairtrial.core.frames import Library
 from fairtrial.core.loading import NotLoaded, loaded_only, uninterrupted
 from fairtrial.core.logs import LogEvent
-from fairtrial.core.policy import State
 from fairtrial.errors import ConnectionLost, CorruptLog, NotSupported, StorageError
 from fairtrial.study.arguments import check_unit
+from fairtrial.study.audit import InUse
 from fairtrial.study.cache import Cache
 from fairtrial.study.clock import leases_over, time_over
 from fairtrial.study.conduct import Conduct
@@ -251,13 +251,16 @@ class Session:
         with self.replica_at_head() as (row, replica):
             yield row, replica.policy
 
-    def state_at_head(self) -> tuple[StudyRow, State | None]:
-        """Return the study and its policy's state; None if it cannot be derived or saved."""
+    def in_use_at_head(self) -> tuple[StudyRow, InUse]:
+        """Return the study with its policy's state and decisions, as far as they can be derived."""
         with self._lock:
             row = self.row()
-            with suppress(CorruptLog, NotSupported, StorageError):
-                return row, self._cache.at_head(row).policy.get_state()
-            return row, None
+            with suppress(CorruptLog, StorageError):
+                replica = self._cache.at_head(row)
+                with suppress(NotSupported):
+                    return row, InUse(replica.policy.get_state(), replica.decisions)
+                return row, InUse(None, replica.decisions)
+            return row, InUse()
 
     # ----------------------------------------------------------------------- writing
 

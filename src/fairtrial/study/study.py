@@ -734,11 +734,11 @@ class Study(BaseStudy):
         Verification
             `ok`, the number of `events` checked, and the `first_difference`.
         """
-        row, live = self._session.state_at_head()
+        row, in_use = self._session.in_use_at_head()
         hashes = as_hashes(expected)
         if witness is not None:
             hashes += Witness(as_path(witness)).hashes()
-        return verify(self._store, row, self._session.build(), live, hashes)
+        return verify(self._store, row, self._session.build(), in_use, hashes)
 
     def verify_last(self, events: int) -> Verification:
         """Check only the hashes of the last events: fast, however long the log is.
