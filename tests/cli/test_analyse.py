@@ -1,5 +1,6 @@
 """`fairtrial analyse`: a finished experiment from a file and a table."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -375,3 +376,13 @@ def test_arguments_about_the_pulls_of_a_live_study_are_said_to_be_unused(folder,
     found, _ = document("analyse", file, table, *OPTIONS)
     [said] = [said for said in found["remarks"] if "does not use" in said]
     assert "policy.batch, policy.max_pulls" in said
+
+
+def test_the_terminal_talks_of_units_and_not_of_pulls(folder, invoke, table):
+    done = invoke("analyse", configuration(folder), table, *OPTIONS)
+    shown = invoke("study", "show", "cure-analysis", "--storage", "sqlite:///cure.db")
+    for found in (done, shown):
+        text = " ".join(found.stdout.split())
+        assert "results of 600 units" in text
+        assert not re.findall(r"\bpulls?\b|nsolicited|asked for", text)
+    assert "results that the answer does not use: " in " ".join(shown.stdout.split())

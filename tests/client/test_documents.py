@@ -84,6 +84,7 @@ PROGRESS = Progress(
     live=("a",),
     decided_after=2,
     never_counted={"not asked for by the study": 3},
+    assigned=40,
 )
 
 NAMES = ("NaN", "Infinity", "-Infinity")

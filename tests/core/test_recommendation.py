@@ -154,6 +154,7 @@ def test_all_of_it_is_json() -> None:
         "settled": None,
         "decided_after": None,
         "never_counted": {},
+        "assigned": None,
         "answers": [
             {
                 "answer": None,

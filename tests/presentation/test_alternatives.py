@@ -113,7 +113,7 @@ def test_a_race_by_pairs_says_who_is_better_than_an_arm_that_is_out():
     found = {one.answer: one for one in alternatives(policy.progress())}
     assert set(found["c"].worse_than) == {"b", "d"}
     assert len(found["a"].worse_than) == 2
-    assert ruling(found["c"], 5) == "ruled out by result 5: worse than b, d"
+    assert ruling(found["c"], "by result 5") == "ruled out by result 5: worse than b, d"
     assert ruling(found["d"]) == "accepted"
     by_boxes = ft.delayed.InformationRacing(problem, test="box").progress()
     assert by_boxes.answers[0] == AnswerStatus("a", rejected=False)
@@ -227,8 +227,8 @@ def test_page_and_picture_name_the_answers_that_are_left(tmp_path):
 def test_rulings_in_words():
     rows = [AnswerStatus(None, rejected=True), AnswerStatus("zdv_ddi", rejected=False)]
     out, answer = alternatives(of(rows))
-    assert ruling(out, 0) == "ruled out from the start"
-    assert ruling(out, 1200) == "ruled out by result 1,200"
+    assert ruling(out, "from the start") == "ruled out from the start"
+    assert ruling(out, "by result 1,200") == "ruled out by result 1,200"
     assert ruling(answer) == "accepted"
     (open_,) = alternatives(of(rows[1:], status="running"))
     assert ruling(open_) == "not ruled out"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from fairtrial import analyse, delayed, subpopulations, write_report
+from fairtrial import analyse, delayed, linear, subpopulations, write_report
 from fairtrial.presentation.flow import ArmFlow, flow_of
 from fairtrial.study import Study
 from tests.report.test_report import NASTY, Node, parse, table_named
@@ -145,3 +146,59 @@ def test_the_report_of_a_table_does_not_list_every_row(tmp_path):
         assert f"({number:,} values)" in text
     # Charts have more points, and numbers more digits; each row has more than 3 characters.
     assert sizes[1] - sizes[0] < 4_000
+
+
+def after_answer(family: str) -> Study:
+    """Analyse an experiment that has its answer long before its last unit, with a loss."""
+    arms = ["a", "b"]
+    table = {"arm": arms * 200, "outcome": [0.0, 1.0] * 200}
+    table["outcome"][6] = table["outcome"][-1] = None
+    if family == "subpopulations":
+        return analyse(
+            subpopulations.Problem(arms, ["x"], reward_range=(0, 1)), table, order="as given"
+        )
+    if family == "linear":
+        problem = linear.Problem([[1, 0], [0, 1]], arms=arms, reward_range=(0, 1))
+        return analyse(problem, table, order="as given")
+    return analyse(delayed.Problem(arms, reward_range=(0, 1)), table, order="as given")
+
+
+@pytest.mark.parametrize("family", ["subpopulations", "linear", "delayed"])
+def test_an_analysis_talks_of_units_and_not_of_pulls(family: str, tmp_path: Path) -> None:
+    with after_answer(family) as study:
+        page, progress, events = page_of(study, tmp_path), study.progress(), list(study.events())
+        text = re.sub(r"BlockBetting\(.*?\)", "", page.text)
+    assert (progress.assigned, progress.told) == (400, 398)
+    assert progress.asked < 400
+    assert f"398 results of 400 units; the answer uses the first {progress.asked}" in text
+    assert not re.findall(r"[^.]*(?:\bpulls?\b|nsolicited|nobody asked|asked for)[^.]*", text, re.I)
+    kinds = {row[1] for row in table_named(page, f"First and last of {len(events)} events")}
+    assert {"unit assigned", "outcome of a unit that the answer does not use"} <= kinds
+    state = dict(table_named(page, "State of the study"))
+    later = progress.told - sum(event.kind == "tell" for event in events)
+    assert state["Results that the answer does not use"] == str(later)
+
+
+def test_numbers_of_one_analysis_agree(tmp_path: Path) -> None:
+    """Rivals are ruled out by the results that count, of which there are less than units used."""
+    with after_answer("subpopulations") as study:
+        page, progress = page_of(study, tmp_path), study.progress()
+    rows = table_named(page, "Evidence against each answer")
+    (ruled,) = [row[-1] for row in rows if row[0] == "a"]
+    assert ruled == f"ruled out once {progress.settled} results counted"
+    assert progress.settled <= progress.asked
+    assert f"{progress.settled} results count for the decision" in page.text
+    over_time = table_named(page, "Evidence over time")
+    assert over_time[-1][1:3] == ["20 or more", "20"]
+
+
+def test_a_floor_that_no_mean_can_miss_is_not_named(tmp_path: Path) -> None:
+    with after_answer("subpopulations") as study:
+        assert study.recommend().reason.endswith("'b' is the best arm")
+        assert "floor" not in page_of(study, tmp_path).of_class("verdict")[0].text
+        assert study.problem.in_words()["Question"].endswith("largest mean?")
+    floors = subpopulations.Problem(["a", "b"], ["x"], reward_range=(-1, 1))
+    table = {"arm": ["a", "b"] * 200, "outcome": [0.0, 1.0] * 200}
+    with analyse(floors, table, order="as given") as study:
+        said = study.recommend().reason
+    assert said.endswith("'b' is the best arm with a mean of at least 0")

@@ -207,6 +207,7 @@ def progress_of(document: _Document) -> Progress:
         settled=document["settled"],
         decided_after=document["decided_after"],
         never_counted=document["never_counted"],
+        assigned=document["assigned"],
         evidence_scale=document["evidence_scale"],
         quantity=document["quantity"],
         find_effects=lambda: effects,

@@ -245,6 +245,11 @@ class FixedConfidencePolicy(Policy):
         """How many results the evidence will never count, by the reason."""
         return {}
 
+    @property
+    def _assigned_units(self) -> int | None:
+        """Number of units of the finished experiment that is read; None if none is."""
+        return None
+
     # -------------------------------------------------------------------- report
 
     @property
@@ -335,6 +340,7 @@ class FixedConfidencePolicy(Policy):
             settled=self._settled,
             decided_after=self._decided_after,
             never_counted=self._never_counted,
+            assigned=self._assigned_units,
             evidence_scale=self._evidence_scale,
             find_effects=self._effects(),
             limited=self._limited(),

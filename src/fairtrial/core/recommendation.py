@@ -391,6 +391,9 @@ class Progress:
     never_counted : mapping of str to int
         How many results the evidence will never count, by the reason in words: "not asked for by
         the study". Empty if there are none, or the rule does not record them.
+    assigned : int or None
+        Number of units of a finished experiment, if the rule reads one: `asked` of them were used
+        for the answer. None for a study that makes its own pulls.
     answers : tuple of AnswerStatus
         The possible answers, if the rule tests them one by one.
     measure_limits : tuple of MeasureLimit
@@ -457,6 +460,7 @@ class Progress:
     remaining_at_most: int | None = None
     closed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     never_counted: Mapping[str, int] = field(default_factory=dict)
+    assigned: int | None = None
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -491,6 +495,7 @@ class Progress:
             "settled": self.settled,
             "decided_after": self.decided_after,
             "never_counted": dict(self.never_counted),
+            "assigned": self.assigned,
             "quantity": self.quantity,
             "answers": [one.to_dict() for one in self.answers],
             "measure_limits": [one.to_dict() for one in self.measure_limits],

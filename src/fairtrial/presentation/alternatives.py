@@ -35,6 +35,7 @@ __all__ = [
     "needed",
     "ruled_out",
     "ruling",
+    "rulings",
     "still_missing",
     "strength",
     "summary",
@@ -104,6 +105,33 @@ def _name(answer: object) -> str:
 def ruled_out(progress: Progress) -> frozenset[str]:
     """Return the answers that are ruled out."""
     return frozenset(one.answer for one in alternatives(progress) if one.rejected)
+
+
+def rulings(trace: Sequence[Progress]) -> dict[str, str]:
+    """Return for each answer that is ruled out how many results had counted at the first moment.
+
+    Results that wait for earlier ones, or belong to no bet, are not counted.
+
+    Examples
+    --------
+    >>> from fairtrial.core.recommendation import AnswerStatus, Recommendation
+    >>> out = (AnswerStatus("b", True),)
+    >>> rulings([Progress(Recommendation(None, "running"), 90, 87, 3, settled=52, answers=out)])
+    {'b': 'once 52 results counted'}
+    >>> rulings([Progress(Recommendation(None, "running"), 90, 87, 3, answers=out)])
+    {'b': 'by result 87'}
+    """
+    found: dict[str, str] = {}
+    for moment in trace:
+        counted, told = moment.settled, moment.told
+        said = f"by result {count(told)}"
+        if counted is not None:
+            said = f"once {plural(counted, 'result')} counted"
+        if not (told if counted is None else counted):
+            said = "from the start"
+        for answer in ruled_out(moment):
+            found.setdefault(answer, said)
+    return found
 
 
 def when_ruled_out(trace: Sequence[Progress]) -> dict[str, int]:
@@ -221,23 +249,20 @@ def e_value(one: Alternative, threshold: float | None) -> str:
     return strength(one.log_wealth)
 
 
-def ruling(one: Alternative, after: int | None = None) -> str:
-    """Return the standing of an answer in words; `after` is when it was ruled out, in results.
+def ruling(one: Alternative, when: str = "") -> str:
+    """Return the standing of an answer in words; `when` is one of `rulings`.
 
     Examples
     --------
-    >>> ruling(Alternative("b", True), 812), ruling(Alternative("b", False))
+    >>> ruling(Alternative("b", True), "by result 812"), ruling(Alternative("b", False))
     ('ruled out by result 812', 'not ruled out')
     """
     if one.accepted:
         return "accepted"
     if not one.rejected:
         return "not ruled out"
-    if after == 0:
-        return "ruled out from the start"
-    when = "" if after is None else f" by result {count(after)}"
     better = listed([shorten(arm, _SHORT) for arm in one.worse_than], _NAMED)
-    return f"ruled out{when}{better and ': worse than '}{better}"
+    return f"ruled out{when and ' '}{when}{better and ': worse than '}{better}"
 
 
 def tally(progress: Progress) -> str:

@@ -379,6 +379,8 @@ def results_in_words(progress: Progress) -> str:
     '85 results so far, 3 open, 2 will have none'
     >>> results_in_words(Progress(Recommendation("a", "decided"), 90, 200, 0))
     '200 results, of 90 pulls and of units without a pull'
+    >>> results_in_words(Progress(Recommendation("a", "decided"), 90, 200, 0, assigned=210))
+    '200 results of 210 units'
     >>> results_in_words(Progress(Recommendation("a", "decided"), 90, 85, 3, decided_after=60))
     '85 results so far, 25 of them after the decision, 3 open, 2 will have none'
     >>> never = {"not asked for by the study": 4}
@@ -386,6 +388,8 @@ def results_in_words(progress: Progress) -> str:
     '85 results so far, 3 open, 6 will have none'
     """
     said = plural(progress.told, "result") if progress.told else "no result"
+    if progress.assigned is not None:
+        return f"{said} of {plural(progress.assigned, 'unit')}"
     if progress.recommendation.status == "running" or progress.outstanding:
         said += " so far"
     if progress.told > progress.asked:
@@ -407,8 +411,13 @@ def results_that_count(progress: Progress) -> str:
     >>> from fairtrial.core import Recommendation
     >>> results_that_count(Progress(Recommendation(None, "running"), 90, 87, 3, settled=52))
     '87 results so far, 3 open; 52 results count for the decision'
+    >>> decided = Recommendation("a", "decided")
+    >>> results_that_count(Progress(decided, 90, 200, 0, settled=87, assigned=210))
+    '200 results of 210 units; the answer uses the first 90; 87 results count for the decision'
     """
     said, settled = results_in_words(progress), progress.settled
+    if progress.assigned is not None and progress.recommendation.decided:
+        said += f"; the answer uses the first {count(progress.asked)}"
     never = never_counted_in_words(progress)
     if settled is not None and settled < progress.told:
         verb = "counts" if settled == 1 else "count"

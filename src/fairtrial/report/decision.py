@@ -15,9 +15,9 @@ from fairtrial.presentation.alternatives import (
     evidence_level,
     explanation,
     ruling,
+    rulings,
     still_missing,
     strength,
-    when_ruled_out,
 )
 from fairtrial.presentation.alternatives import needed as level_of
 from fairtrial.presentation.charts import evidence_chart
@@ -123,7 +123,7 @@ def _what_would_change_it(found: Findings) -> list[str]:
     progress = found.progress
     correction = "A correction of a result could: the whole log is then replayed with it."
     if progress.recommendation.decided:
-        points = ["More results will not change this answer: the study has stopped.", correction]
+        points = [_said_of_more_results(progress), correction]
     elif progress.recommendation.status == "undecided":
         points = ["Perhaps more results: the policy stopped before it could decide.", correction]
     elif found.endless:
@@ -133,6 +133,16 @@ def _what_would_change_it(found: Findings) -> list[str]:
     if progress.recommendation.guarantee and progress.recommendation.guarantee.assumptions:
         points.append("An assumption of the guarantee that does not hold.")
     return points + _closest_calls(found)
+
+
+def _said_of_more_results(progress: Progress) -> str:
+    """Return that the answer stands, whatever comes after it."""
+    if progress.assigned is None:
+        return "More results will not change this answer: the study has stopped."
+    used, rest = count(progress.asked), progress.assigned - progress.asked
+    if not rest:
+        return "All units of the experiment were used; others would be a new experiment."
+    return f"Not the units after the first {used}: the answer was found before them."
 
 
 def _closest_calls(found: Findings) -> list[str]:
@@ -174,10 +184,16 @@ def _evidence(found: Findings) -> Markup:
             return strength(value)
         return fixed(value, places)
 
+    def evidence(moment: Progress) -> str:
+        gained, needed = moment.evidence, moment.threshold
+        # The least of several e-values is not kept once all of them have reached what is needed.
+        enough = gained is not None and needed is not None and gained >= needed
+        return shown(gained) + (" or more" if chart.in_e_values and enough else "")
+
     rows = [
         (
             count(moment.told),
-            shown(moment.evidence),
+            evidence(moment),
             shown(moment.threshold),
             label(", ".join(sorted(answered(moment.recommendation))) or "no arm"),
         )
@@ -237,8 +253,8 @@ def _against_others(found: Findings) -> Markup | None:
     shown, note = shown_alternatives(progress, found.minimize)
     if not shown:
         return None
-    level, when = level_of(progress), when_ruled_out(found.trace)
-    rows = [_against(one, level, when.get(one.answer)) for one in shown]
+    level, when = level_of(progress), rulings(found.trace)
+    rows = [_against(one, level, when.get(one.answer, "")) for one in shown]
     heads: tuple[str, ...] = ("Answer", "Standing")
     if level is not None:
         most = strength(level)
@@ -254,8 +270,8 @@ def _against_others(found: Findings) -> Markup | None:
     )
 
 
-def _against(one: Alternative, level: float | None, after: int | None) -> tuple[object, ...]:
-    standing = element("span", ruling(one, after))
+def _against(one: Alternative, level: float | None, when: str) -> tuple[object, ...]:
+    standing = element("span", ruling(one, when))
     if level is None:
         return label(one.answer), standing
     return label(one.answer), e_value(one, level), standing

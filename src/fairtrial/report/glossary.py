@@ -21,9 +21,25 @@ _WORDS = {
 }
 
 
-def glossary() -> Markup:
-    """Return the words with their meanings, folded under a line that opens them."""
-    rows = [text_of([element("dt", word), element("dd", said)]) for word, said in _WORDS.items()]
+_OF_UNITS = {
+    "Unit": "One row of the table: a person or a thing that was assigned to an arm.",
+    "Result": "The outcome of a unit.",
+    "Evidence": "How much the results speak against every answer but one. The analysis reads the "
+    "units in their order, and has its answer once there is enough.",
+}
+_ONLY_LIVE = ("Pull", "Reading")
+
+
+def glossary(of_units: bool = False) -> Markup:
+    """Return the words with their meanings, folded under a line that opens them.
+
+    With `of_units` they are those of the analysis of a finished experiment.
+    """
+    words = _WORDS
+    if of_units:
+        words = {name: said for name, said in _WORDS.items() if name not in _ONLY_LIVE}
+        words |= _OF_UNITS
+    rows = [text_of([element("dt", word), element("dd", said)]) for word, said in words.items()]
     return element(
         "details",
         element("summary", "Words on this page"),

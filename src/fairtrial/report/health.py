@@ -7,7 +7,6 @@ from typing import Any
 
 from fairtrial.presentation.charts import most_pulled
 from fairtrial.presentation.closed import marked, marked_labels
-from fairtrial.presentation.flow import flow_of
 from fairtrial.presentation.missing_values import (
     MISSING,
     counting_of_missing,
@@ -29,7 +28,7 @@ from fairtrial.report.html import (
     text_of,
 )
 
-__all__ = ["health"]
+__all__ = ["NAMES_OF_UNITS", "health"]
 
 _MOST_CELLS = 40
 _NAMES = {
@@ -45,6 +44,14 @@ _NAMES = {
     "unsolicited": "Unsolicited results",
     "expiry": "A pull whose time runs out is",
 }
+NAMES_OF_UNITS = {
+    "lost": "Units without an outcome, among those that the answer uses",
+    "unsolicited": "Results that the answer does not use",
+    "late": "Outcomes that were told later",
+    "amended": "Results corrected",
+}
+"""The same of a finished experiment, whose units were not pulls."""
+
 _EXPIRIES = {"drop": "given up", "reissue": "given out again"}
 
 
@@ -53,19 +60,21 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
     values = dict(found.study.health(blinded=blinded))
     warnings = values.pop("warnings", ())
     kits = values.pop("kits_left", {})
-    if flow_of(found.study, found.arrivals) is not None:
+    of_units = found.progress.assigned is not None
+    if of_units:
         # No unit of a finished experiment was ever waited for.
-        values.pop("expiry", None)
+        values = {name: values.get(name, 0) for name in NAMES_OF_UNITS}
     expiry = values.get("expiry")
     if expiry in _EXPIRIES:
         values["expiry"] = _EXPIRIES[str(expiry)]
     found_so_far = [(name, value) for name, value in _flat(values) if value != count(0)]
     happened = any(name != "expiry" for name, _ in found_so_far)
-    rows = [(_NAMES.get(name, name), bdi(value)) for name, value in found_so_far]
+    names, nothing = _NAMES, "No pull is open, and none was lost, late, corrected or told twice."
+    if of_units:
+        names, nothing = NAMES_OF_UNITS, "Every unit has an outcome, and none was corrected."
+    rows = [(names.get(name, name), bdi(value)) for name, value in found_so_far]
     state = (
-        table("State of the study", ("What", "Value"), rows)
-        if happened
-        else element("p", "No pull is open, and none was lost, late, corrected or told twice.")
+        table("State of the study", ("What", "Value"), rows) if happened else element("p", nothing)
     )
     doubts = [element("p", element("strong", _sentence(one)), class_="warning") for one in warnings]
     return section(
@@ -78,7 +87,8 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
         state,
         _kits(kits),
         _delays(found),
-        None if blinded else _returned(found),
+        # The section on units shows which of them have outcomes.
+        None if blinded or of_units else _returned(found),
         None if blinded else _missing(found),
     )
 
@@ -114,7 +124,7 @@ def _kits(left: Mapping[str, int]) -> Markup | None:
 def _delays(found: Findings) -> Markup | None:
     """Return how long results took; None in a finished experiment, whose log does not know."""
     delays = found.arrivals.delays
-    if not delays or flow_of(found.study, found.arrivals) is not None:
+    if not delays or found.progress.assigned is not None:
         return None
     total = sum(number_of for _, number_of in delays)
     rows = [(name, count(number_of), percent(number_of / total, 1)) for name, number_of in delays]

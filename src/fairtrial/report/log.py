@@ -46,8 +46,13 @@ KINDS = {
 }
 """The kinds of events, in words."""
 
-_OF_UNITS = frozenset({"ask", "tell", "fail", "unsolicited"})
-"""Events that the analysis of a finished experiment writes itself, long after they happened."""
+_OF_UNITS = {
+    "ask": "unit assigned",
+    "tell": "outcome",
+    "fail": "no outcome",
+    "unsolicited": "outcome of a unit that the answer does not use",
+}
+"""Events that the analysis of a finished experiment writes itself, in words."""
 
 
 def log(found: Findings) -> Markup:
@@ -55,9 +60,8 @@ def log(found: Findings) -> Markup:
     first, last, total = _both_ends(found.study)
     left_out = total - len(first) - len(last)
     title = f"First and last of {plural(total, 'event')}"
-    was_assigned = found.study.policy.get_params().get("assigned") is not None
-    timeless = _OF_UNITS if was_assigned else frozenset()
-    events = event_table(found.study.problem, title, first, last, left_out, timeless)
+    of_units = found.progress.assigned is not None
+    events = event_table(found.study.problem, title, first, last, left_out, of_units)
     return section("Log", interventions(found.study), events, *origin(found.study))
 
 
@@ -67,18 +71,21 @@ def event_table(
     events: Sequence[EventLike],
     later: Sequence[EventLike] = (),
     left_out: int = 0,
-    timeless: frozenset[str] = frozenset(),
+    of_units: bool = False,
 ) -> Markup:
     """Return events as a table: a row each, and one for those left out before `later`.
 
-    The times of events of the kinds in `timeless` are not shown.
+    With `of_units` the events are those of the analysis of a finished experiment: it writes most of
+    them itself, long after they happened, so it shows no times for these.
     """
     every = [*events, *later]
     columns = [column for column in _COLUMNS if column.always or any(map(column.value, every))]
 
     def row(event: EventLike) -> list[object]:
-        hidden = (_WHEN,) if event.kind in timeless else ()
-        return ["" if one in hidden else one.cell(problem, event) for one in columns]
+        cells = {one: one.cell(problem, event) for one in columns}
+        if of_units and event.kind in _OF_UNITS:
+            cells |= {_WHAT: _OF_UNITS[event.kind], _WHEN: ""}
+        return list(cells.values())
 
     rows: list[Sequence[object]] = [row(event) for event in events]
     if left_out > 0:
@@ -177,11 +184,12 @@ def _reason(event: EventLike) -> object:
     return f"{name} {event.body[name]}: {reason}"
 
 
+_WHAT = _Column("What happened", _happened, lambda _, e: _happened(e))
 _WHEN = _Column("Time (UTC)", lambda e: e.at, lambda _, e: e.at.astimezone(UTC).strftime(_TIME))
 
 _COLUMNS = (
     _Column("Event", lambda e: e.seq, lambda _, e: count(e.seq)),
-    _Column("What happened", _happened, lambda _, e: _happened(e)),
+    _WHAT,
     _Column("Action", lambda e: e.action, _action),
     _Column("Value", lambda e: e.outcome, _outcome),
     _Column("Who", lambda e: e.actor, lambda _, e: label(e.actor or ""), always=False),

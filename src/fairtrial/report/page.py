@@ -93,7 +93,7 @@ def write_report(
         title or study.name,
         element("p", element("strong", bdi(replayed))) if replayed else None,
         *(_blinded(found) if blinded else _full(found, facts or {})),
-        glossary(),
+        glossary(found.progress.assigned is not None),
     )
     return write_document(path, page)
 

@@ -464,7 +464,7 @@ class Problem(BaseProblem):
         if self.measured is not None:
             found += f" of {objective_in_words(self.objective)}"
         found += or_within(self.tolerance)
-        words = {"Question": found + ("?" if not self.has_limits else self._limits_asked)}
+        words = {"Question": found + ("?" if not self.can_exclude else self._limits_asked)}
         if len(self.groups) > 1:
             shares = zip(self.groups, self.shares, strict=True)
             words["Weight of each group"] = listed([f"{name} {q:.1%}" for name, q in shares])
@@ -850,6 +850,41 @@ class Problem(BaseProblem):
         """Whether any arm has a limit, its own or against the control."""
         one_measure = self.measured is None
         return (one_measure and self.superiority is not None) or bool(self.constrained.any())
+
+    @property
+    def can_exclude(self) -> bool:
+        """Whether a limit can exclude an arm: a floor at the end of the range cannot.
+
+        Examples
+        --------
+        >>> Problem(["a", "b"], ["x"], reward_range=(0, 1)).can_exclude
+        False
+        >>> Problem(["a", "b"], ["x"], reward_range=(-1, 1)).can_exclude
+        True
+        """
+        if self.measured is not None or self.refers_to_control or self.reward_range is None:
+            return self.has_limits
+        low, high = sorted(self.sign * end for end in self.reward_range)
+        floors, ceilings = self.limits()
+        return bool((floors > low).any() or (ceilings < high).any())
+
+    @property
+    def usual_floor(self) -> str:
+        """The only limit in words if it is 0 for all means, as without an argument; else empty.
+
+        Examples
+        --------
+        >>> Problem(["a", "b"], ["x", "y"], reward_range=(-1, 1)).usual_floor
+        'a mean of at least 0 in every group'
+        >>> Problem(["a", "b"], ["x", "y"], floors=0.1, reward_range=(-1, 1)).usual_floor
+        ''
+        """
+        if self.measured is not None or self.refers_to_control or np.isfinite(self.ceilings).any():
+            return ""
+        if self.floors.any():
+            return ""
+        where = " in every group" if len(self.groups) > 1 else ""
+        return f"a mean of {'at least' if self.sign > 0 else 'at most'} 0{where}"
 
     def limits(self, spare: float = 0.0) -> Floats:
         """Return floors and ceilings for rewards to be maximised, `spare` wider apart.

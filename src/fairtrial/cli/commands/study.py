@@ -26,6 +26,7 @@ from fairtrial.presentation.recruitment import BLINDED, recruitment
 from fairtrial.presentation.sources import minimizes, replay_note
 from fairtrial.presentation.words import decisions_in_words, outcome_in_words
 from fairtrial.report import write_report
+from fairtrial.report.health import NAMES_OF_UNITS
 from fairtrial.study import Event, Study, StudySummary, Verification, accept_loss, list_studies
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
             for topic, said in opened.notes.items():
                 if not is_problem_of_table(topic):  # these are warnings, which follow
                     say(wrapped("Noted", f"{topic}: {said}"))
-            _say_health_and_log(health, audit)
+            _say_health_and_log(health, audit, progress.assigned is not None)
             say(wrapped("Head", f"{opened.head_hash} (kept by {opened.storage_software})"))
     _require_verified(audit)
     if not (progress.recommendation.decided or endless):
@@ -407,10 +408,12 @@ def verification_text(found: Verification | None) -> str:
     return f"NOT verified: after {plural(found.events, 'good event')}, {found.first_difference}"
 
 
-def _say_health_and_log(health: dict[str, Any], audit: Verification | None) -> None:
+def _say_health_and_log(
+    health: dict[str, Any], audit: Verification | None, of_units: bool = False
+) -> None:
     for warning in health["warnings"]:
         say(wrapped("Warning", warning))
-    say(wrapped("Health", _health_text(health)))
+    say(wrapped("Health", _units_text(health) if of_units else _health_text(health)))
     if "kits_left" in health:
         left = (f"{number:,} of {arm}" for arm, number in health["kits_left"].items())
         say(wrapped("Kits left", ", ".join(left)))
@@ -422,6 +425,13 @@ def _health_text(health: dict[str, Any]) -> str:
     if not counts:
         return "no pull is open, and none was lost, late, corrected or told twice"
     return ", ".join(f"{value} {name}" for name, value in counts.items())
+
+
+def _units_text(health: dict[str, Any]) -> str:
+    """Return what happened to the units of a finished experiment."""
+    counts = {name: health[key] for key, name in NAMES_OF_UNITS.items() if health.get(key)}
+    found = (f"{name[0].lower()}{name[1:]}: {value:,}" for name, value in counts.items())
+    return "; ".join(found) or "every unit has an outcome, and none was corrected"
 
 
 def _last(opened: AnyStudy, last: int | None) -> Iterator[Event]:

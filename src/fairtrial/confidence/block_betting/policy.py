@@ -407,6 +407,10 @@ class BlockPolicy(FixedConfidencePolicy):
         return {why: number for why, number in found.items() if number}
 
     @property
+    def _assigned_units(self) -> int | None:
+        return None if self._cuts is None else len(self._cuts.actions)
+
+    @property
     def _is_reopened(self) -> bool:
         return self._blocks.reopened > 0 and not self._finished
 

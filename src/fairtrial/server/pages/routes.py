@@ -203,7 +203,12 @@ async def show_log(
         events = list(islice(found.events(begin), min(_EVENTS, max(head - begin, 0))))
         last = begin + len(events)
         title = f"Events {count(begin + 1)} to {count(last)} of {count(head)}, the newest first"
-        table = event_table(found.problem, title if events else "No events yet", events[::-1])
+        table = event_table(
+            found.problem,
+            title if events else "No events yet",
+            events[::-1],
+            of_units=found.progress().assigned is not None,
+        )
         parts = [section("Log", table), *origin(found)]
         links = _pages_of_log(study, begin, head)
         return study_page(request, viewer, tab, view, parts, "log.html", pages=links)
@@ -414,7 +419,7 @@ def study_page(
         "zoom": None,
         "problem": "",
         "sections": [markup(part) for part in parts if part is not None],
-        "glossary": markup(glossary()),
+        "glossary": markup(glossary(study.progress().assigned is not None)),
         "state": _state(viewer, view),
         "events": view.row.head_seq,
         "moment": _moment(datetime.now(UTC)),

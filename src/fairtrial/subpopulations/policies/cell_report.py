@@ -94,6 +94,10 @@ class ArmsWithLimits(Answers):
     @property
     def no_arm(self) -> str:
         """In words, why no arm leads."""
+        if not self._problem.can_exclude:
+            return "no arm leads"
+        if self._problem.usual_floor:
+            return f"no arm has {self._problem.usual_floor}"
         return f"no arm keeps all its {self._limits}"
 
     def finding(self, label: str | None) -> str:
@@ -102,8 +106,11 @@ class ArmsWithLimits(Answers):
         if label is None:
             return self.no_arm + (f" by {spare:g}" if spare else "")
         near = or_within(self._problem.tolerance, "the best")
-        if not self._problem.has_limits:
+        if not self._problem.can_exclude:
             return f"{label!r} is the best arm{near}"
+        if self._problem.usual_floor:
+            within = f" (to within {spare:g})" if spare else ""
+            return f"{label!r} is the best arm with {self._problem.usual_floor}{within}{near}"
         kept = f"keeps all its {self._limits}" + (f" to within {spare:g}" if spare else "")
         return f"{label!r} is the best arm that {kept}{near}"
 
