@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from fairtrial.core import Effect, Progress, Recommendation
 from fairtrial.presentation.effects import differences
 
@@ -63,10 +65,34 @@ def test_the_note_says_what_the_intervals_promise():
     effects = (Effect("a", "c", None, 0.1, -0.1, 0.2),)
     running = differences(progress_of(effects), minimize=False).note
     assert running == "Each interval holds at all times with 95 % confidence, on its own."
-    decided = differences(progress_of(effects, "decided"), minimize=False).note
-    assert "can be certain even if such an interval contains 0" in decided
     rough = differences(progress_of(effects, intervals="approximate"), minimize=False).note
     assert rough == "The intervals are approximate."
+
+
+@pytest.mark.parametrize(
+    ("answer", "effect", "is_said"),
+    [
+        ("a", Effect("a", "c", None, 0.1, -0.1, 0.2), True),
+        ("c", Effect("a", "c", None, -0.1, -0.2, 0.1), True),
+        ("a", Effect("a", "c", None, 0.1, 0.0, 0.2), True),
+        ("a", Effect("a", "c", None, 0.1, 0.01, 0.2), False),
+        ("c", Effect("a", "c", None, -0.1, -0.2, -0.01), False),
+        # The decision says nothing of differences between other arms, or in one group.
+        ("b", Effect("a", "c", None, 0.1, -0.1, 0.2), False),
+        ("a", Effect("a", "c", "x", 0.1, -0.1, 0.2), False),
+        ("a", Effect("a", "c", None, 0.1, None, None), False),
+        (None, Effect("a", "c", None, 0.1, -0.1, 0.2), False),
+    ],
+)
+def test_a_decision_beside_an_interval_with_0_is_explained(answer, effect, is_said):
+    overall = replace(effect, group=None, lower=0.01, upper=0.2)
+    progress = progress_of((effect,) if effect.group is None else (overall, effect), "decided")
+    found = replace(progress, recommendation=replace(progress.recommendation, arm=answer))
+    note = differences(found, minimize=False).note
+    assert ("An interval here contains 0 although the answer is decided" in note) == is_said
+    assert ("a difference only together with its interval" in note) == is_said
+    running = replace(found, recommendation=replace(found.recommendation, status="running"))
+    assert "although the answer" not in differences(running, minimize=False).note
 
 
 def test_closing_an_arm_leaves_the_confidence_of_each_interval_as_it_was():

@@ -9,6 +9,7 @@ from fairtrial.core.wording import said_of_closed_control
 from fairtrial.presentation.closed import is_closed, marked
 from fairtrial.presentation.counted import intervals_note
 from fairtrial.presentation.limits import finite
+from fairtrial.presentation.sources import answered
 from fairtrial.presentation.words import count, ended, percent
 
 __all__ = ["OVERALL", "Differences", "differences", "limited"]
@@ -94,17 +95,41 @@ def _confidence(progress: Progress) -> float | None:
     return 1.0 - (1.0 - confidence) / (1 + len(progress.closed.get("arm", ())))
 
 
+def _beside_decision(progress: Progress) -> str:
+    """Return why an answer can be decided beside an interval that contains 0; empty if none does.
+
+    Only overall differences between the answer and other arms are compared with 0.
+    """
+    if not progress.recommendation.decided:
+        return ""
+    best = answered(progress.recommendation)
+    beside = (
+        effect
+        for effect in progress.effects
+        if effect.group is None and (str(effect.arm) in best) != (str(effect.reference) in best)
+    )
+    if not any(_contains_0(effect) for effect in beside):
+        return ""
+    return (
+        "An interval here contains 0 although the answer is decided. Both are right: the decision "
+        "asks only which arm is the answer, and an interval must hold for every size of the "
+        "difference, so it is wider. Quote the answer with its guarantee, and a difference only "
+        "together with its interval."
+    )
+
+
+def _contains_0(effect: Effect) -> bool:
+    lower, upper = finite(effect.lower), finite(effect.upper)
+    return lower is not None and upper is not None and lower <= 0.0 <= upper
+
+
 def _note(progress: Progress, hidden: int, reference: str) -> str:
     notes = [intervals_note(progress) or "The intervals are approximate."]
     confidence = _confidence(progress)
     if progress.intervals == "anytime" and confidence is not None:
         held = f"{percent(confidence)} confidence"
         notes = [f"Each interval holds at all times with {held}, on its own."]
-    if progress.recommendation.decided:
-        notes.append(
-            "The decision uses all results together, so it can be certain even if such an interval "
-            "contains 0."
-        )
+    notes.append(_beside_decision(progress))
     if is_closed(progress, reference):
         said = said_of_closed_control(reference)
         notes.insert(0, ended(said[0].upper() + said[1:]))
