@@ -25,6 +25,7 @@ from fairtrial.core import (
     ShareOfPulls,
     ValueLimit,
 )
+from fairtrial.presentation.limits import document_of
 from fairtrial.server.documents import to_text
 
 GUARANTEE = Guarantee("mixture", False, "wrong at most", ("fair",), "a paper", True, ("one",))
@@ -104,7 +105,7 @@ def test_every_field_of_a_progress_comes_through():
 
 
 def over_http(progress):
-    return progress_of(json.loads(to_text(progress.to_dict())))
+    return progress_of(json.loads(to_text(document_of(progress))))
 
 
 @pytest.mark.parametrize("name", NAMES)

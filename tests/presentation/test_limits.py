@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtrial.core import Estimate, MeasureLimit, Progress, Recommendation
+from fairtrial.core import Effect, Estimate, MeasureLimit, Progress, Recommendation, ValueLimit
 from fairtrial.presentation.guardrails import guardrails
 from fairtrial.presentation.limits import (
     Standing,
     Standings,
     distance_to_limit,
+    document_of,
     sure_distance,
     visible_range,
 )
@@ -129,3 +130,72 @@ def test_a_mean_with_two_limits_stands_as_the_worse_one():
         MeasureLimit("a", "dose", "x", "ceiling", 0.4, **known),
     )
     assert Standings(measured=limits).of(mean) is Standing.LIKELY_BROKEN
+
+
+def with_every_standing(intervals: str) -> Progress:
+    """Return a progress in which arm "a" is the answer, with limits of all kinds."""
+    ends = [(0.4, 0.6), (0.1, 0.2), (0.2, 0.6), (None, None)]
+    means = tuple(
+        Estimate({"arm": arm, "group": "x"}, 9, 0.5 if low else None, low, high, limit)
+        for arm in ("a", "b")
+        for low, high in ends
+        for limit in (0.3, None)
+    )
+    effects = tuple(
+        Effect(arm, "c", None, 0.1, low, high, 0.0)
+        for arm in ("a", "b")
+        for low, high in [(0.05, 0.2), (-0.2, -0.1), (-0.1, 0.2)]
+    )
+    of_measures = tuple(
+        MeasureLimit(arm, "m", None, "ceiling", 0.3, 0.2, low, high, 4.0, by_bets)
+        for arm in ("a", "b")
+        for low, high in [(0.1, 0.25), (0.35, 0.4), (0.1, 0.4)]
+        for by_bets in (False, True)
+    )
+    values = tuple(
+        ValueLimit(arm, "gap", "s", 0.3, 0.2, certain=sure)
+        for arm in ("a", "b")
+        for sure in (False, True)
+    )
+    return Progress(
+        Recommendation("a", "decided"),
+        *(9, 9, 0),
+        intervals=intervals,
+        actions=means,
+        arms=means,
+        limited=means,
+        find_effects=lambda: effects,
+        measure_limits=of_measures,
+        value_limits=values,
+    )
+
+
+@pytest.mark.parametrize("intervals", ["anytime", "approximate"])
+def test_a_document_calls_a_limit_met_as_tables_do(intervals):
+    progress = with_every_standing(intervals)
+    by, found = Standings.by(progress), document_of(progress)
+    said = {
+        "met": True,
+        "kept, by the decision": True,
+        "missed": False,
+        "met so far, not settled": None,
+        "missed so far, not settled": None,
+        "not known yet": None,
+        "no limit": None,
+    }
+    kinds = {
+        "actions": (progress.actions, by.of),
+        "arms": (progress.arms, by.of),
+        "limited": (progress.limited, by.of),
+        "effects": (progress.effects, by.of_effect),
+        "measure_limits": (progress.measure_limits, by.of_measure),
+        "value_limits": (progress.value_limits, by.of_value),
+    }
+    for name, (items, standing) in kinds.items():
+        assert [one["met"] for one in found[name]] == [said[standing(one).value] for one in items]
+        for one in found[name]:
+            del one["met"]
+    assert found == progress.to_dict()
+    assert {one.met for one in Standing} == {True, False, None}
+    if intervals == "anytime":
+        assert {one["met"] for one in document_of(progress)["actions"]} == {True, False, None}

@@ -10,6 +10,7 @@ import tracemalloc
 import httpx
 import pytest
 
+from fairtrial.presentation.limits import document_of
 from fairtrial.server import create_app
 from fairtrial.server.documents import to_text
 from fairtrial.server.settings import Settings
@@ -36,10 +37,10 @@ def test_results_are_those_of_the_study(told):
     study = told.study()
     get = told.read.get
     assert get(f"{URL}/recommendation").json() == json.loads(to_text(study.recommend().to_dict()))
-    assert get(f"{URL}/progress").json() == json.loads(to_text(study.progress().to_dict()))
+    assert get(f"{URL}/progress").json() == json.loads(to_text(document_of(study.progress())))
     assert get(f"{URL}/health").json() == study.health()
     assert get(f"{URL}/weighted_means").json() == {"weighted_means": study.weighted_means()}
-    trace = [moment.to_dict() for moment in study.trace(3)]
+    trace = [document_of(moment) for moment in study.trace(3)]
     assert get(f"{URL}/trace?points=3").json() == json.loads(to_text({"trace": trace}))
 
 

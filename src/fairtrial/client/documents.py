@@ -41,6 +41,8 @@ _OF_AN_ESTIMATE = (
     *("pulls", "mean", "own_mean", "mean_of_all", "lower", "upper"),
     *("lower_limit", "upper_limit", "counted"),
 )
+_MET = "met"
+"""Whether a limit is met, which follows from the rest of a progress."""
 _NUMBERS_OF_EVIDENCE = ("evidence", "threshold")
 _NUMBERS_OF_PARTS = frozenset(
     [
@@ -252,6 +254,7 @@ def _part(kind: type[_Kind], document: _Document) -> _Kind:
         **{
             name: _number(value) if name in _NUMBERS_OF_PARTS else value
             for name, value in document.items()
+            if name != _MET
         }
     )
 
@@ -264,7 +267,7 @@ def _estimate(document: _Document) -> Estimate:
     labels = {
         name: value
         for name, value in document.items()
-        if name not in (*_OF_AN_ESTIMATE, "predicted")
+        if name not in (*_OF_AN_ESTIMATE, "predicted", _MET)
     }
     known = {name: _number(document[name]) for name in _OF_AN_ESTIMATE}
     return Estimate(labels, **known, predicted=document["predicted"])

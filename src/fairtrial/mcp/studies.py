@@ -16,6 +16,7 @@ from fairtrial.core.parameters import plain
 from fairtrial.core.problem import Outcome
 from fairtrial.core.recommendation import Progress
 from fairtrial.errors import InvalidArgument
+from fairtrial.presentation.limits import document_of
 from fairtrial.server.documents import event_document, spelled
 from fairtrial.study import Study, StudyPull, list_studies
 
@@ -116,7 +117,7 @@ def _shown(progress: Progress) -> dict[str, Any]:
 
     They show e-values, of which the policy keeps the logarithms, and never more than is needed.
     """
-    found = progress.to_dict()
+    found = document_of(progress)
     if progress.evidence_scale != "log_e_value":
         return found
     del found["evidence_scale"]

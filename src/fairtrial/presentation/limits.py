@@ -6,6 +6,8 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,7 @@ __all__ = [
     "Standings",
     "as_estimate",
     "distance_to_limit",
+    "document_of",
     "finite",
     "limits_of",
     "name_of_limit",
@@ -42,6 +45,17 @@ class Standing(StrEnum):
     LIKELY_KEPT = "met so far, not settled"
     LIKELY_BROKEN = "missed so far, not settled"
     BROKEN = "missed"
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the limit is met, as a document says it; None if that is not settled.
+
+        Examples
+        --------
+        >>> Standing.DECIDED.met, Standing.BROKEN.met, Standing.LIKELY_KEPT.met, Standing.FREE.met
+        (True, False, None, None)
+        """
+        return {Standing.KEPT: True, Standing.DECIDED: True, Standing.BROKEN: False}.get(self)
 
 
 def finite(value: float | None) -> float | None:
@@ -88,6 +102,35 @@ def sure_distance(estimate: Estimate) -> float | None:
     return distance if math.isfinite(distance) else None
 
 
+def document_of(progress: Progress) -> dict[str, Any]:
+    """Return a progress as JSON's own types; its limits have ``met``, as tables and pages say it.
+
+    ``met`` is true or false once it is settled whether a limit is met, and null before, or where
+    there is no limit.
+
+    Examples
+    --------
+    >>> from fairtrial.core import Recommendation
+    >>> mean = Estimate({"arm": "a"}, 20, mean=0.5, lower=0.4, upper=0.6, lower_limit=0.3)
+    >>> progress = Progress(Recommendation(None, "running"), 20, 20, 0, actions=(mean,))
+    >>> document_of(progress)["actions"][0]["met"]
+    True
+    """
+    by, found = Standings.by(progress), progress.to_dict()
+    standings = {
+        "actions": map(by.of, progress.actions),
+        "arms": map(by.of, progress.arms),
+        "limited": map(by.of, progress.limited),
+        "effects": map(by.of_effect, progress.effects),
+        "measure_limits": map(by.of_measure, progress.measure_limits),
+        "value_limits": map(by.of_value, progress.value_limits),
+    }
+    for name, of_each in standings.items():
+        for document, standing in zip(found[name], of_each, strict=True):
+            document["met"] = standing.met
+    return found
+
+
 @dataclass(frozen=True)
 class Standings:
     """Whether limits are met, by everything that a progress says of them.
@@ -129,12 +172,19 @@ class Standings:
         If it is the mean of a measure, the evidence about its limits counts too. Limits of a
         measure against a control are not limits of its mean.
         """
-        place = [estimate.labels.get(key) for key in ("arm", "group", "measure")]
-        measured = (one for one in self.measured if one.control is None)
-        own = [one for one in measured if [one.arm, one.group, one.measure] == place]
-        if own:
+        place = tuple(estimate.labels.get(key) for key in ("arm", "group", "measure"))
+        if own := self._limits_by_place.get(place):
             return min((self.of_measure(one) for one in own), key=_WORST_FIRST.index)
         return self._judge(estimate)
+
+    @cached_property
+    def _limits_by_place(self) -> dict[tuple[Any, ...], list[MeasureLimit]]:
+        """The limits on means of measures, by arm, group and measure."""
+        found: dict[tuple[Any, ...], list[MeasureLimit]] = {}
+        for one in self.measured:
+            if one.control is None:
+                found.setdefault((one.arm, one.group, one.measure), []).append(one)
+        return found
 
     def of_effect(self, effect: Effect) -> Standing:
         """Return whether a difference from the control meets its limits."""

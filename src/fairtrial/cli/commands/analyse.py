@@ -22,6 +22,7 @@ from fairtrial.core.counting import counting
 from fairtrial.core.tables import open_table
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.presentation.limits import document_of
 from fairtrial.presentation.sources import minimizes, moments_of
 from fairtrial.report import write_report
 from fairtrial.study.analysis import FROM_TABLE, study_of_table
@@ -256,7 +257,7 @@ def _show(found: Analysis, unused: tuple[str, ...], as_json: bool) -> None:
         "remarks": list(remarks),
         "table": found.check.to_dict(),
         "segments": None if found.segments is None else found.segments.to_dict(),
-        "progress": progress.to_dict(),
+        "progress": document_of(progress),
         "health": health,
     }
     if as_json:

@@ -19,6 +19,7 @@ from fairtrial.cli.display import answer_text, wrapped
 from fairtrial.cli.durations import error_probability
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import emit, json_option, say
+from fairtrial.presentation.limits import document_of
 from fairtrial.presentation.sources import said_of_replay
 
 __all__ = ["demo"]
@@ -70,7 +71,7 @@ def demo(output: Path, seed: int, delta: float, keep: bool, as_json: bool) -> No
 
 def _document(result: Demonstration, others: list[Variant]) -> dict[str, object]:
     return {
-        "progress": result.progress.to_dict(),
+        "progress": document_of(result.progress),
         "patients_in_trial": PATIENTS,
         "lower_bound": result.lower_bound,
         "right_answer": result.best,

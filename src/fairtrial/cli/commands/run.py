@@ -16,6 +16,7 @@ from fairtrial.cli.running import Interruption, drive, drive_commands
 from fairtrial.cli.sections import CommandSource
 from fairtrial.cli.sources import CommandRewards, EnvironmentRewards
 from fairtrial.errors import InvalidArgument, SourceError
+from fairtrial.presentation.limits import document_of
 from fairtrial.presentation.sources import replay_actor, replay_note
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
         progress, endless = study.progress(), study.policy.endless
         replayed = replay_note(study)
     if as_json:
-        emit(_document(study, ending, progress.to_dict()) | {"about": replayed})
+        emit(_document(study, ending, document_of(progress)) | {"about": replayed})
     else:
         if replayed:
             say(replayed)

@@ -22,6 +22,7 @@ from fairtrial.client.address import is_service
 from fairtrial.core.noted import is_problem_of_table
 from fairtrial.core.wording import plural
 from fairtrial.errors import AccessRefused
+from fairtrial.presentation.limits import document_of
 from fairtrial.presentation.recruitment import BLINDED, recruitment
 from fairtrial.presentation.sources import minimizes, replay_note
 from fairtrial.presentation.words import decisions_in_words, outcome_in_words
@@ -117,7 +118,7 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
                     "about": replayed,
                     "seed": opened.seed,
                     "notes": opened.notes,
-                    "progress": progress.to_dict(),
+                    "progress": document_of(progress),
                     "health": health,
                     "verification": verification_document(audit),
                     "head": opened.head_hash,

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
 from fairtrial.presentation.ranges import Range
-from fairtrial.presentation.sources import said_of_replay
+from fairtrial.presentation.sources import StudyLike, said_of_replay
 from fairtrial.presentation.words import count, plural
 from fairtrial.report.findings import Findings, Zoom
 from fairtrial.report.glossary import glossary
@@ -207,7 +207,7 @@ async def show_log(
             found.problem,
             title if events else "No events yet",
             events[::-1],
-            of_units=found.progress().assigned is not None,
+            of_units=_is_analysis(found),
         )
         parts = [section("Log", table), *origin(found)]
         links = _pages_of_log(study, begin, head)
@@ -419,12 +419,17 @@ def study_page(
         "zoom": None,
         "problem": "",
         "sections": [markup(part) for part in parts if part is not None],
-        "glossary": markup(glossary(study.progress().assigned is not None)),
+        "glossary": markup(glossary(_is_analysis(study))),
         "state": _state(viewer, view),
         "events": view.row.head_seq,
         "moment": _moment(datetime.now(UTC)),
     }
     return page(request, template, viewer, status, headers, **(known | content))
+
+
+def _is_analysis(study: StudyLike) -> bool:
+    """Return whether a study is the analysis of a finished experiment."""
+    return getattr(study.policy, "assigned", None) is not None
 
 
 def _moment(at: datetime) -> str:

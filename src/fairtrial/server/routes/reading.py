@@ -14,6 +14,7 @@ from fastapi import Depends, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.background import BackgroundTask
 
+from fairtrial.presentation.limits import document_of
 from fairtrial.presentation.recruitment import recruitment
 from fairtrial.server.documents import event_document, to_text
 from fairtrial.server.routes.common import Limit, StudyName, document, router, unchanged
@@ -90,7 +91,7 @@ async def recommendation(reader: TheReader) -> Response:
 async def progress(reader: TheReader) -> Response:
     """Return estimates with intervals, the evidence, and the expected remaining work."""
     reader.viewer.require("read", reader.study)
-    return await reader.answer(lambda opened: opened.progress().to_dict())
+    return await reader.answer(lambda opened: document_of(opened.progress()))
 
 
 @routes.get("/v1/studies/{study}/health", summary="Signs of problems")
@@ -124,7 +125,7 @@ async def trace(
     reader.viewer.require("read", reader.study)
 
     def find(opened: Study) -> dict[str, Any]:
-        return {"trace": [moment.to_dict() for moment in opened.trace(points)]}
+        return {"trace": [document_of(moment) for moment in opened.trace(points)]}
 
     return await reader.answer(find, takes_long=True)
 
