@@ -8,7 +8,7 @@ import pytest
 from fairtrial.cli import ExitCode
 from fairtrial.core.compilation import tier, use_tier
 from fairtrial.qualification import report
-from fairtrial.qualification.checks import carried_out
+from fairtrial.qualification.checks import CheckSkipped, carried_out
 from fairtrial.version import __version__
 
 WHO = ("--operator", "Ana <b>Díaz</b>", "--reason", "new server")
@@ -63,6 +63,17 @@ def test_a_check_that_fails_is_told_recorded_and_ends_with_its_code(folder, invo
     assert "FAILED" in page.read_text()
     (record,) = folder.glob("qualification-*.json")
     assert json.loads(record.read_text())["passed"] is False
+
+
+def test_a_check_that_is_skipped_says_why(folder, invoke, checks):
+    def impossible():
+        raise CheckSkipped("no machine code")
+
+    checks(impossible)
+    result = invoke("qualify", *WHO)
+    assert result.exit_code == ExitCode.OK
+    assert "skipped decisions" in result.stdout
+    assert "no machine code" in result.stdout
 
 
 @pytest.mark.parametrize(

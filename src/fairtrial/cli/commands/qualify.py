@@ -60,7 +60,7 @@ def qualify(
         done.append(check)
         if not as_json:
             say(f"{check.outcome:8}{check.name}")
-            if check.outcome == "failed":
+            if check.outcome != "passed":
                 say(_indented(check.details))
     found = Qualification(request, begun, now(), done)
     paths = write(found)
