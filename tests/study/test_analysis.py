@@ -12,6 +12,7 @@ import pytest
 from fairtrial import allocation, analyse, causal, delayed, errors, linear, write_report
 from fairtrial.core import Progress
 from fairtrial.core.noted import segments_noted
+from fairtrial.data import adult_offer
 from fairtrial.presentation.counted import counted_note
 from fairtrial.study import Study
 from fairtrial.study.writer import AssignedUnit, Writer
@@ -830,3 +831,117 @@ def test_losses_are_ignorable_only_in_families_that_have_this_choice() -> None:
     empty = {"arm": ["old", "new"], "outcome": [None, None]}
     with raises(errors.InvalidArgument, "table"):
         analyse(PLAIN, empty, order="as given", losses="ignorable")
+
+
+def test_losses_that_depend_on_arm_and_group_are_found_if_they_look_equal_by_arm() -> None:
+    rng = np.random.default_rng(6)
+    arms, groups = rng.permutation([0, 1] * 2000), rng.integers(2, size=4000)
+    # Old lacks outcomes of the first group, new those of the second.
+    lost = rng.random(4000) < np.where(arms == groups, 0.08, 0.01)
+    outcomes = (rng.random(4000) < 0.3 + 0.1 * arms).astype(float)
+    table = {
+        "arm": [("old", "new")[arm] for arm in arms],
+        "group": [("f", "m")[group] for group in groups],
+        "outcome": [None if gone else y for gone, y in zip(lost, outcomes, strict=True)],
+    }
+    problem = Problem(["old", "new"], ["f", "m"], floors=None, reward_range=(0, 1))
+    with pytest.warns(UserWarning, match="missing outcomes.*old / f"):
+        study = analyse(problem, table, order="as given", losses="ignorable")
+    assert not study.recommend().guarantee.proven
+    table["group"] = rng.permutation(table["group"]).tolist()
+    with pytest.warns(UserWarning, match="are left out") as said:
+        study = analyse(problem, table, order="as given", losses="ignorable")
+    assert not any("missing outcomes" in str(one.message) for one in said)
+    assert study.recommend().guarantee.proven
+
+
+@pytest.mark.parametrize("arm", ["old", "new"])
+def test_losses_are_not_ignorable_if_an_arm_has_no_outcome_at_all(arm: str) -> None:
+    table = with_losses((0.0, 0.0))
+    pairs = zip(table["arm"], table["outcome"], strict=True)
+    table["outcome"] = [None if own == arm else outcome for own, outcome in pairs]
+    with raises(errors.InvalidArgument, "losses", given="ignorable"):
+        analyse(PLAIN, table, order="as given", losses="ignorable")
+
+
+def test_losses_may_leave_few_units() -> None:
+    table = with_losses((0.0, 0.0))
+    last = {arm: row for row, arm in enumerate(table["arm"])}
+    table["outcome"] = [
+        outcome if row in last.values() else None for row, outcome in enumerate(table["outcome"])
+    ]
+    with analyse(PLAIN, table, order="as given", losses="ignorable") as study:
+        assert study.progress().assigned == study.progress().told == 2
+        assert study.recommend().status == "undecided"
+
+
+def test_segments_units_and_predictions_are_those_of_the_units_with_outcomes() -> None:
+    table = with_losses((0.03, 0.03))
+    rng = np.random.default_rng(8)
+    table["device"] = rng.choice(["phone", "desk"], 4000).tolist()
+    table["user"] = [str(user) for user in rng.permutation(4000)]
+    table["before"] = rng.random(4000).tolist()
+    rows = [row for row, outcome in enumerate(table["outcome"]) if outcome is not None]
+    without = {name: [column[row] for row in rows] for name, column in table.items()}
+    predicted = PLAIN.clone(prediction=(0, 1))
+    for problem, options in (
+        (PLAIN, {"segments": ["device"], "unit": "user"}),
+        (predicted, {"prediction": "before"}),
+        (predicted, {"features": ["before"]}),
+    ):
+        found = analyse(problem, table, order="as given", losses="ignorable", **options)
+        expected = analyse(problem, without, order="as given", losses="ignorable", **options)
+        assert found.progress() == expected.progress()
+        assert found.progress().effects == expected.progress().effects
+        assert segments_noted(found.notes) == segments_noted(expected.notes)
+        assert bool(segments_noted(found.notes)) == ("segments" in options)
+
+
+def adult_rows() -> tuple[causal.Problem, dict[str, list[object]]]:
+    """Return a causal question, and 900 rows of it in random order."""
+    question = adult_offer("easy")
+    problem = causal.Problem(question.pop("network"), **question, outcome_range=(0, 1))
+    rng = np.random.default_rng(0)
+    actions = rng.integers(problem.n_actions, size=900)
+    drawn = causal.NetworkEnvironment(problem).table(actions, rng)
+    table = {name: list(column) for name, column in dict(drawn).items()}
+    table["sensitive"] = [problem.labels(action)["sensitive"] for action in actions.tolist()]
+    return problem, table
+
+
+def without_outcomes(
+    problem: causal.Problem, table: dict[str, list[object]], lost: np.ndarray
+) -> dict[str, list[object]]:
+    """Return the table with all fields of the outcomes of some rows blank."""
+    return {
+        name: [None if gone else cell for gone, cell in zip(lost, column, strict=True)]
+        if name in problem.outcome_fields
+        else column
+        for name, column in table.items()
+    }
+
+
+def test_a_causal_analysis_may_ignore_losses() -> None:
+    problem, table = adult_rows()
+    lost = np.random.default_rng(3).random(900) < 0.05
+    rows = np.flatnonzero(~lost).tolist()
+    kept = {name: [column[row] for row in rows] for name, column in table.items()}
+    found = analyse(
+        problem, without_outcomes(problem, table, lost), order="as given", losses="ignorable"
+    )
+    expected = analyse(problem, kept, order="as given")
+    assert found.recommend().arm == expected.recommend().arm is not None
+    assert found.progress().evidence == expected.progress().evidence
+    guarantee = found.recommend().guarantee
+    assert guarantee.proven
+    assert set(guarantee.assumptions) > set(expected.recommend().guarantee.assumptions)
+
+
+def test_causal_losses_that_depend_on_the_sensitive_value_are_not_ignorable() -> None:
+    problem, table = adult_rows()
+    natural = np.array([value == "natural" for value in table["sensitive"]])
+    lost = np.random.default_rng(3).random(900) < np.where(natural, 0.4, 0.01)
+    blank = without_outcomes(problem, table, lost)
+    with pytest.warns(UserWarning, match="missing outcomes"):
+        study = analyse(problem, blank, order="as given", losses="ignorable")
+    assert not study.recommend().guarantee.proven

@@ -9,6 +9,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -775,7 +776,33 @@ class _Rows:
             tuple(outlying),
             self._usual_rows,
             self._repetitive,
+            self._cell_units(),
         )
+
+    def _cell_units(self) -> tuple[tuple[ArmUnits, ...], ...]:
+        """Return the units by arm in each group; in `causal`, where there is none, by action.
+
+        Empty if there is only one group: then the units by arm say the same.
+        """
+        labels = list(self._problem.action_labels)
+        if len(labels) == len(_arms_of(self._problem)):
+            return ()
+        rows = [tuple(column[row] for column in self.labels.values()) for row in self.order]
+        units, missing = Counter(rows), Counter(compress(rows, self._lacking.tolist()))
+        groups: dict[str, list[ArmUnits]] = {}
+        for one in labels:
+            key = tuple(str(one[name]) for name in self.labels)
+            cell = ArmUnits(" / ".join(key), units[key], missing[key])
+            groups.setdefault(str(one.get("group", "")), []).append(cell)
+        return tuple(map(tuple, groups.values()))
+
+    @property
+    def _lacking(self) -> NDArray[np.bool_]:
+        """Which units have no outcome, in the order of assignment."""
+        lacking = np.ones(len(self.order), dtype=bool)
+        for column in self._outcomes.values():
+            lacking &= np.array([column[row] is None for row in self.order])
+        return lacking
 
     def _name(self, place: int) -> str:
         """Return the name of a unit for messages, by its place in the order."""
@@ -790,10 +817,7 @@ class _Rows:
         elif family_of(self._problem.family).arms_are_separate:
             planned = [1.0 / len(arms)] * len(arms)
         units = np.bincount(self._assigned, minlength=len(arms))
-        lacking = np.ones(len(self.order), dtype=bool)
-        for column in self._outcomes.values():
-            lacking &= np.array([column[row] is None for row in self.order])
-        missing = np.bincount(self._assigned[lacking], minlength=len(arms))
+        missing = np.bincount(self._assigned[self._lacking], minlength=len(arms))
         return tuple(map(ArmUnits, arms, units.tolist(), missing.tolist(), planned))
 
     def segment_effects(
@@ -834,10 +858,15 @@ class _Rows:
 
     def with_outcomes(self, units: Sequence[AssignedUnit]) -> list[AssignedUnit]:
         """Leave out the units without an outcome; return the others."""
+        left = {unit.action for unit in units if unit.outcome is not None}
+        if not left:
+            raise InvalidArgument("table", "must have an outcome with losses='ignorable'")
+        for action in sorted({unit.action for unit in units} - left):
+            name = " / ".join(map(str, self._problem.labels(action).values()))
+            accepted = f"must be 'informative': no unit of {name} has an outcome"
+            raise InvalidArgument("losses", accepted, "ignorable")
         pairs = zip(self.order, units, strict=True)
         self.order = [row for row, unit in pairs if unit.outcome is not None]
-        if not self.order:
-            raise InvalidArgument("table", "must have an outcome with losses='ignorable'")
         self.__dict__.pop("_assigned", None)
         return [unit for unit in units if unit.outcome is not None]
 

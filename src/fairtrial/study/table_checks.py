@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,9 @@ class TableCheck:
         The number of rows that 99 % of the units do not exceed.
     repetitive : tuple of RepetitiveColumn
         If no column of units was given: columns that may be it, with implausibly frequent values.
+    cells : tuple of tuple of ArmUnits
+        The units by arm within each group, or by action, if that says more than `arms`: of each
+        group one tuple.
     """
 
     arms: tuple[ArmUnits, ...] = ()
@@ -171,6 +175,7 @@ class TableCheck:
     outlying: tuple[OddUnit, ...] = ()
     usual_rows: int = 1
     repetitive: tuple[RepetitiveColumn, ...] = ()
+    cells: tuple[tuple[ArmUnits, ...], ...] = ()
 
     @property
     def log_evidence_of_ratio(self) -> float | None:
@@ -188,9 +193,23 @@ class TableCheck:
 
     @property
     def losses_differ(self) -> bool:
-        """Whether some arms lack more outcomes than others; by chance 1 in 1,000."""
-        came = [[one.units - one.missing] for one in self.arms]
-        return losses_differ(came, [[one.missing] for one in self.arms])
+        """Whether some arms lack more outcomes than others; by chance 1 in 1,000.
+
+        They may also do so within a group: losses of several groups can look equal together.
+        """
+        return self._arms_differ or self._cells_differ
+
+    @property
+    def _arms_differ(self) -> bool:
+        return _differ((self.arms,), self._tests)
+
+    @property
+    def _cells_differ(self) -> bool:
+        return bool(self.cells) and _differ(self.cells, self._tests)
+
+    @property
+    def _tests(self) -> int:
+        return 2 if self.cells else 1
 
     def by_topic(self) -> dict[str, str]:
         """Return what was found, by the topic of the problem."""
@@ -198,7 +217,8 @@ class TableCheck:
         if self.ratio_differs:
             found[SAMPLE_RATIO] = _of_ratio(self.arms)
         if self.losses_differ:
-            found[MISSING_OUTCOMES] = _of_losses(self.arms)
+            cells = sorted(chain(*self.cells), key=lambda one: -one.missing / max(1, one.units))
+            found[MISSING_OUTCOMES] = _of_losses(self.arms if self._arms_differ else cells)
         if self.sorted_by:
             found["order"] = "; ".join(map(_of_stretches, self.sorted_by))
         if self.crowded:
@@ -227,6 +247,13 @@ class TableCheck:
             "outlying": _as_data(self.outlying),
             "repetitive": {one.column: _as_data(one.values) for one in self.repetitive},
         }
+
+
+def _differ(groups: Sequence[Sequence[ArmUnits]], tests: int) -> bool:
+    """Return whether in some group some arms lack more outcomes than others."""
+    came = np.array([[one.units - one.missing for one in group] for group in groups])
+    lost = np.array([[one.missing for one in group] for group in groups])
+    return losses_differ(came.T, lost.T, tests)
 
 
 def notes_on_checks(check: TableCheck) -> dict[str, str]:
