@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairtrial.subpopulations import BlockBetting
+from fairtrial.subpopulations import BlockBetting, Problem
 from papers.baics.instances import trial
 
 SHARES = (0.0, 0.01, 0.02, 0.03, 0.05)
 DELTA = 0.1
 MOST_PULLS = 30_000
+
+SHOP_DELTA = 0.05
+SHOP = (
+    *(("informative", share) for share in (0.0, 0.001, 0.003, 0.005)),
+    *(("ignorable", share) for share in (0.0, 0.03)),
+)
+MOST_VISITS = 200_000
+TOGETHER = 200
+"""Visits whose results are told together."""
 
 
 def run(*, quick: bool) -> None:
@@ -27,6 +36,37 @@ def run(*, quick: bool) -> None:
                 f"{open_:>11}{wrong:>7}",
                 flush=True,
             )
+    _run_shop(4 if quick else 50)
+
+
+def _run_shop(runs: int) -> None:
+    """Print what results of a shop that are never told cost: conversion of 4 % against 5 %."""
+    print(f"\npulls asked for at delta {SHOP_DELTA}, conversion 4 % and 5 %, {runs} runs")
+    print(f"{'lost':>6}{'losses':>14}{'mean':>9}{'median':>9}{'undecided':>11}{'wrong':>7}")
+    for losses, share in SHOP:
+        asked = [_play_shop(losses, share, seed) for seed in range(runs)]
+        pulls = np.array([pulls for pulls, _ in asked])
+        open_ = sum(answer is None for _, answer in asked)
+        wrong = sum(answer not in (None, "new") for _, answer in asked)
+        print(
+            f"{share:>6.1%}{losses:>14}{pulls.mean():>9,.0f}{np.median(pulls):>9,.0f}"
+            f"{open_:>11}{wrong:>7}",
+            flush=True,
+        )
+
+
+def _play_shop(losses: str, share: float, seed: int) -> tuple[int, str | None]:
+    problem = Problem(["old", "new"], ["all"], reward_range=(0, 1))
+    policy = BlockBetting(problem, delta=SHOP_DELTA, losses=losses)
+    generator = np.random.default_rng(seed)
+    chance = {"old": 0.04, "new": 0.05}
+    while not policy.stopped and policy.asked < MOST_VISITS:
+        for pull in policy.ask(TOGETHER):
+            if generator.random() < share:
+                policy.fail(pull)
+            else:
+                policy.tell(pull, float(generator.random() < chance[pull.arm]))
+    return policy.asked, policy.recommend().arm
 
 
 def _play(losses: str, share: float, seed: int) -> tuple[int, str | None]:

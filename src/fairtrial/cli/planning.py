@@ -52,9 +52,10 @@ _CERTIFYING_ASSUMES = (
 )
 
 _ABOUT_LOSSES = (
-    "the plan assumes that every result is told. One that is never told counts as its worst value, "
-    "so a few percent of them can take several times as many pulls, or prevent a decision. To plan "
-    "for 3 %, add a [[scenario]] with a name and loss = { rate = 0.03 } to the file and use "
+    "the plan assumes that every result is told. One that is never told counts as its worst value. "
+    "If rewards are 0 or 1, a share of them as large as the difference between the best arms "
+    "prevents a decision, and half of this share takes several times as many pulls. To plan for "
+    "3 %, add a [[scenario]] with a name and loss = { rate = 0.03 } to the file and use "
     "`fairtrial simulate FILE --scenarios`"
 )
 
