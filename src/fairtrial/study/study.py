@@ -515,6 +515,10 @@ class Study(BaseStudy):
             include drift, pulls of some arms that are passed over, groups that arrive in other
             proportions than stated, and what the checks of a finished experiment's table found.
         """
+        return {**self.counts_of_health(blinded=blinded), "warnings": self._warnings(blinded)}
+
+    def counts_of_health(self, *, blinded: bool = False) -> dict[str, Any]:
+        """Return all of `health` except its warnings, which take the time; for pages."""
         counts = self._store.counts(self._session.id)
         return {
             "open": self._store.count_open(self._session.id),
@@ -529,7 +533,6 @@ class Study(BaseStudy):
             "unsolicited": counts.get("unsolicited", 0),
             "expiry": self._session.build().expiry,
             **self._kits(blinded),
-            "warnings": self._warnings(blinded),
         }
 
     def _kits(self, blinded: bool) -> dict[str, dict[str, int]]:

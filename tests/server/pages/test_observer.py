@@ -108,6 +108,19 @@ def test_page_and_report_say_the_same_of_a_study(tmp_path):
         assert part in report
 
 
+@pytest.mark.parametrize("blinded", [True, False])
+def test_counts_of_health_do_not_wait_for_the_next_checks(blinded):
+    study, _ = made("wards", 60)
+    observer = Observer(study.session)
+    observer.advance(10.0)
+    observer.checks = make_checks(study)
+    opened = study.ask(3)
+    study.fail(opened[0], "left")
+    shown = observer.observed().health(blinded=blinded)
+    assert (shown["open"], shown["lost"]) == (2, 1)
+    assert shown == study.health(blinded=blinded)
+
+
 def test_what_arms_differ_by_is_of_the_moment_that_is_shown():
     study, environment = made("wards", 60)
     observer = Observer(study.session)

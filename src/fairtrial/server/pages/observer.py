@@ -300,10 +300,11 @@ class ObservedStudy:
         return Verification(True, 0) if self.checks is None else self.checks.verification
 
     def health(self, *, blinded: bool = False) -> Mapping[str, Any]:
-        """Return signs of problems, from the latest checks."""
+        """Return signs of problems: counts as they are now, warnings from the latest checks."""
         if self.checks is None:
             return {}
-        return self.checks.blinded_health if blinded else self.checks.health
+        checked = self.checks.blinded_health if blinded else self.checks.health
+        return {**checked, **self.study.counts_of_health(blinded=blinded)}
 
     def weighted_means(self) -> Sequence[float | None]:
         """Return the means weighted by inverse propensities, from the latest checks."""

@@ -306,7 +306,9 @@ def _parts(
 
 
 def _said_of_checks(checks: Checks, row: StudyRow) -> str:
-    newest = ", the newest" if checks.seq == row.head_seq else f" of {count(row.head_seq)}"
+    newest = ", the newest"
+    if checks.seq < row.head_seq:
+        newest = f" of {count(row.head_seq)}; warnings are those of then, counts those of now"
     return (
         f"The whole log was checked at {_moment(checks.made_at)}, up to event "
         f"{count(checks.seq)}{newest}."
