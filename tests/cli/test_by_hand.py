@@ -575,3 +575,8 @@ def test_outstanding_says_when_and_for_whom_pulls_were_asked_for(folder, invoke,
     day = pull["asked_at"][:10]
     shown = invoke("study", "outstanding", path).stdout
     assert all(word in shown for word in ("asked_on", "participant", day, "P-007"))
+    assert invoke("study", "outstanding", path, "--csv", "open.csv").exit_code == ExitCode.OK
+    header, row = (folder / "open.csv").read_text().splitlines()
+    assert (header.split(",")[0], row.split(",")[0]) == ("participant", "P-007")
+    (folder / "told.csv").write_text(f"{header}\n{row.rstrip(',')},1\n")
+    assert invoke("study", "tell", path, "told.csv").exit_code == ExitCode.OK

@@ -91,10 +91,11 @@ def write_pulls(
     pulls: Sequence[StudyPull],
     path: Path,
     units: Mapping[str, str] | None = None,
+    participants: Mapping[str, str] | None = None,
 ) -> None:
     """Write pulls as a table, with blank columns for their results.
 
-    `units` has the unit of each pull, by its id, for a column of the table.
+    `units` and `participants` have those of each pull, by its id, for a column of the table.
 
     Raises
     ------
@@ -104,11 +105,10 @@ def write_pulls(
         If the file cannot be written.
     """
     columns = PullColumns(problem, has_blocks=any(pull.block is not None for pull in pulls))
-    if units is None:
-        write_table(path, columns.header, map(columns.row, pulls))
-        return
-    rows = ([units[pull.id], *columns.row(pull)] for pull in pulls)
-    write_table(path, ["unit", *columns.header], rows)
+    about = {"unit": units, "participant": participants}
+    known = {name: of for name, of in about.items() if of is not None}
+    rows = ([*(of[pull.id] for of in known.values()), *columns.row(pull)] for pull in pulls)
+    write_table(path, [*known, *columns.header], rows)
 
 
 @dataclass(frozen=True)

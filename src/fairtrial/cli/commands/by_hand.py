@@ -655,6 +655,14 @@ def _number(name: str, text: str) -> float:
 # ------------------------------------------------------------------------ output
 
 
+def _participants(pulls: Sequence[StudyPull], asked: Sequence[Asked]) -> dict[str, str] | None:
+    """Return the participant of each pull, by the pull's id; None if there are none."""
+    if not any(own.participant for own in asked):
+        return None
+    known = {own.number: own.participant or "" for own in asked}
+    return {pull.id: known.get(pull.number, "") for pull in pulls}
+
+
 def _show_pulls(
     opened: AnyStudy,
     pulls: Sequence[StudyPull],
@@ -669,7 +677,7 @@ def _show_pulls(
     """
     if table is not None:
         try:
-            write_pulls(opened.problem, pulls, table, units)
+            write_pulls(opened.problem, pulls, table, units, _participants(pulls, asked))
         except StorageError as error:
             hint = "the pulls are open: `fairtrial study outstanding` shows them again"
             raise StorageError(f"{error}; {hint}") from error
