@@ -182,21 +182,23 @@ def ask_fields(study: Checks) -> Fields:
     if form is not None:
         hint = f"A number such as {example(form)}: never a name or a date of birth."
         number = Field("participant", "Participant", hint)
-    return Fields(
-        [
-            number,
-            *arrivals,
-            *_prediction_fields(study.problem),
-            Field(
-                "lease",
-                "Fail pulls without a result after",
-                "Leave it blank to wait for as long as it takes.",
-                required=False,
-                is_number=True,
-            ),
-            Field("unit", "Unit of that time", value="days", options=units(), required=False),
-        ]
-    )
+    # A lease would lose results of participants that take longer than somebody once typed.
+    leases = [] if form is not None else _lease_fields()
+    return Fields([number, *arrivals, *_prediction_fields(study.problem), *leases])
+
+
+def _lease_fields() -> list[Field]:
+    """Return the fields for how long a pull may take."""
+    return [
+        Field(
+            "lease",
+            "Fail pulls without a result after",
+            "Leave it blank to wait for as long as it takes.",
+            required=False,
+            is_number=True,
+        ),
+        Field("unit", "Unit of that time", value="days", options=units(), required=False),
+    ]
 
 
 def _prediction_fields(problem: Problem) -> list[Field]:

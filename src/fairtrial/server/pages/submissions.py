@@ -80,10 +80,10 @@ async def ask(request: Request, service: TheService, study: StudyName) -> Respon
     checks = await _checks(service, study, form.viewer)
     fields = ask_fields(checks).filled(form.given)
     participant = next((one.value.strip() for one in fields if one.name == "participant"), None)
-    wanted = 1
+    wanted, lease = 1, None
     if participant is None:
         wanted = _whole_number(fields, "n", 1, service.settings.batch_limit) or 1
-    lease = duration_of(fields)
+        lease = duration_of(fields)
     context = {
         one.name.removeprefix("context_"): one.value
         for one in fields
