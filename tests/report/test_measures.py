@@ -84,3 +84,27 @@ def test_values_that_never_will_be_known_are_counted_by_cell_and_measure(tmp_pat
     assert re.search(rf"high 0 harmed {said.values} {said.missing} \d+\.\d %", text)
     assert "low 0 harmed" not in text.split("Values that will never be known")[1]
     assert "counts as the worst one" in text
+
+
+def test_every_measure_of_every_arm_is_shown_and_an_arm_that_misses_a_limit_is_marked(
+    tmp_path,
+) -> None:
+    measures = {"cured": (0, 1), "harmed": (0, 1)}
+    problem = Problem(
+        ["low", "high"], 1, measures=measures, objective="cured", ceilings={"harmed": 0.3}
+    )
+    study = ft.Study.create(
+        problem, BlockBetting(problem, delta=1e-9), storage="memory://", name="dose", seed=1
+    )
+    for _ in range(60):
+        pull = study.ask()
+        high = pull.arm == "high"
+        study.tell(pull, {"cured": int(high), "harmed": int(high)})
+    text = text_of(study, tmp_path)
+    assert "How good each arm is: cured" in text
+    assert re.search(r"high: misses a limit of harmed( so far)?", text)
+    assert "Whatever the means: high misses a limit of harmed" in text
+    rows = text.split("Every measure by arm", 2)[2].split("Difference from")[0]
+    assert re.search(r"high 0 harmed \d+ .*1\.000 .*at most 0\.30 missed so far", rows)
+    assert re.search(r"low 0 cured \d+ ", rows)
+    assert "low: misses" not in text

@@ -19,6 +19,8 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.presentation.charts import evidence_chart
 from fairtrial.presentation.cuts import MOST_ARMS
 from fairtrial.presentation.limits import Standing
+from fairtrial.presentation.measures import missing_a_limit
+from fairtrial.presentation.words import NOTHING
 from fairtrial.report import write_report
 from fairtrial.study import Study
 from tests.messages import raises
@@ -462,13 +464,14 @@ def test_leaders_fill_the_strip_under_the_evidence(report):
 def test_arms_are_listed_with_results_and_intervals(report):
     study = FakeStudy()
     head, *rows = table_named(report(study), "Estimates by arm")
-    assert head == ["Arm", "Results", "Mean", "Lower", "Upper"]
+    assert head == ["Arm", "Results", "Mean", "Lower", "Upper", "Limits"]
     answer, *others = sorted(study.end.arms, key=lambda arm: arm.labels["arm"] != "zdv_ddi")
     ranked = [answer, *sorted(others, key=lambda arm: -arm.mean)]
     for row, arm in zip(rows, ranked, strict=True):
         assert row[0] == arm.labels["arm"]
-        shown = [float(text.replace("\N{MINUS SIGN}", "-")) for text in row[2:]]
+        shown = [float(text.replace("\N{MINUS SIGN}", "-")) for text in row[2:5]]
         assert shown == pytest.approx([arm.mean, arm.lower, arm.upper], abs=5e-5)
+        assert row[5] == missing_a_limit(study.end).get(row[0], NOTHING)
 
 
 def test_differences_are_listed_overall_and_by_group(report):

@@ -30,6 +30,7 @@ from fairtrial.presentation.cuts import cut_of, cut_of_arms, shown_alternatives
 from fairtrial.presentation.effects import OVERALL, Differences, differences, limited
 from fairtrial.presentation.guardrails import EVIDENCE, Guardrail, by_reference, guardrails
 from fairtrial.presentation.limits import Standings, as_estimate, limits_of
+from fairtrial.presentation.measures import said_of_missed_limits
 from fairtrial.presentation.missing_values import (
     MISSING,
     MissingValues,
@@ -75,7 +76,8 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
     if _has_own_estimates(progress):
         cut = cut_of_arms(progress, minimize)
         title = "Arms" if _is_grouped(progress) else "Answers"
-        yield estimates_table(title, cut.rank(progress.arms), progress), cut.note
+        note = f"{cut.note}\n{said_of_missed_limits(progress)}"
+        yield estimates_table(title, cut.rank(progress.arms), progress), note
     if progress.actions:
         cut = cut_of(progress, minimize)
         title = f"Arms by {_second_label(progress)}" if _is_grouped(progress) else "Arms"

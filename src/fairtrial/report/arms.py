@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from fairtrial.core.noted import ABOUT_SEGMENTS, segments_noted
 from fairtrial.core.recommendation import Effect, Estimate
-from fairtrial.presentation.charts import Bar, ShareChart, interval_chart, share_chart
+from fairtrial.presentation.charts import (
+    Bar,
+    IntervalChart,
+    ShareChart,
+    interval_chart,
+    share_chart,
+)
 from fairtrial.presentation.closed import marked, marked_labels
 from fairtrial.presentation.counted import (
     MEAN_OF_ALL,
@@ -20,7 +28,15 @@ from fairtrial.presentation.counted import (
 )
 from fairtrial.presentation.cuts import Cut, cut_of_arms
 from fairtrial.presentation.effects import differences
+from fairtrial.presentation.guardrails import places_of_measures
 from fairtrial.presentation.limits import finite
+from fairtrial.presentation.measures import (
+    MeasuredArm,
+    measured_arms,
+    missing_a_limit,
+    name_of_objective,
+    said_of_missed_limits,
+)
 from fairtrial.presentation.predictions import (
     PREDICTIONS,
     about_predictions,
@@ -31,8 +47,9 @@ from fairtrial.presentation.shares import (
     earlier_note,
     shares_of,
 )
-from fairtrial.presentation.sources import arm_of, pulled
+from fairtrial.presentation.sources import arm_of, problem_of, pulled
 from fairtrial.presentation.words import (
+    NOTHING,
     count,
     decimals,
     ended,
@@ -48,6 +65,10 @@ from fairtrial.report.html import Markup, bdi, element, folded, label, section, 
 
 __all__ = ["arms"]
 
+_LIMITS = (
+    "Limits against the control are on the difference from its mean. Limits on means of all groups "
+    "together are under Fairness."
+)
 _WEIGHTED = (
     "A study stops when an arm looks good, so the mean of that arm is too large on average. "
     "Weighting each result by the inverse of the probability of its arm is often asked for, and "
@@ -64,6 +85,7 @@ def arms(found: Findings) -> Markup:
     return section(
         "Arms",
         _qualities(found),
+        _measures(found),
         _differences(found),
         _by_segment(found.study.notes),
         _predictions(found),
@@ -87,10 +109,15 @@ def _qualities(found: Findings) -> Markup | None:
         return None
     arms = [arm_of(arm.labels) for arm in overall]
     title = "overall mean" if any(found.grid.groups) else name_of_mean(overall)
-    chart = interval_chart(found.progress, arms, [(title, list(overall))])
+    objective = name_of_objective(problem_of(found.study))
+    title += f" of {objective}" if objective else ""
+    chart = _with_missed_limits(
+        found, interval_chart(found.progress, arms, [(title, list(overall))])
+    )
+    heading = f"How good each arm is: {objective}" if objective else "How good each arm is"
     return text_of(
         [
-            element("h3", "How good each arm is"),
+            element("h3", heading),
             charts.figure(
                 charts.interval_chart(chart),
                 charts.interval_key(chart),
@@ -105,6 +132,83 @@ def _qualities(found: Findings) -> Markup | None:
     )
 
 
+def _with_missed_limits(found: Findings, chart: IntervalChart) -> IntervalChart:
+    """Return the chart with a remark at every arm that misses a limit."""
+    missed = missing_a_limit(found.progress)
+    names = {arm: f"{arm}: {missed[arm]}" if arm in missed else arm for arm in chart.arms}
+    return replace(
+        chart,
+        arms=tuple(names[arm] for arm in chart.arms),
+        best=tuple(names.get(arm, arm) for arm in chart.best),
+    )
+
+
+def _measures(found: Findings) -> Markup | None:
+    """Return every measure by arm and group, with its limits, if pulls have several measures."""
+    rows = measured_arms(found.progress, found.minimize)
+    if not rows:
+        return None
+    waiting = some_do_not_count([one.estimate for one in rows])
+    of_all = gives_mean_of_all([one.estimate for one in rows])
+    limited = any(one.limits for one in rows)
+    heads = (
+        *("Arm", "Group", "Measure", "Results"),
+        *[MEAN_OF_ALL.capitalize()] * of_all,
+        *["Counted"] * waiting,
+        *("Mean", "Lower", "Upper"),
+        *["Limit", "Standing"] * limited,
+    )
+    data = table(
+        "Every measure by arm",
+        heads,
+        [_measure_row(found, one, rows, of_all, waiting, limited) for one in rows],
+        words={0, 1, 2, *([len(heads) - 2, len(heads) - 1] if limited else [])},
+    )
+    return text_of(
+        [
+            element("h3", "Every measure by arm"),
+            element("p", _about_measures(found)),
+            folded(f"The numbers: {plural(len(rows), 'row')}", data, len(rows)),
+        ]
+    )
+
+
+def _about_measures(found: Findings) -> str:
+    """Return how to read the table of measures."""
+    parts = (
+        _LIMITS,
+        said_of_missed_limits(found.progress),
+        found.cut.note,
+        intervals_note(found.progress),
+    )
+    return " ".join(filter(None, parts))
+
+
+def _measure_row(
+    found: Findings,
+    one: MeasuredArm,
+    rows: Sequence[MeasuredArm],
+    of_all: bool,
+    waiting: bool,
+    limited: bool,
+) -> tuple[object, ...]:
+    own, measure = one.estimate, one.measure
+    # Measures have different units.
+    places = places_of([row.estimate for row in rows if row.measure == measure])
+    limits = places_of_measures(one.limits).get(measure, places)
+    return (
+        label(marked(found.progress, one.arm)),
+        label(marked(found.progress, one.where, "group")),
+        label(measure),
+        count(own.pulls),
+        *([fixed(own.mean_of_all, places)] * of_all),
+        *([count(own.pulls if own.counted is None else own.counted)] * waiting),
+        *(fixed(value, places) for value in (own.mean, own.lower, own.upper)),
+        *([one.limit(partial(fixed, places=limits)) or NOTHING] * limited),
+        *([element("span", one.standing or NOTHING)] * limited),
+    )
+
+
 def _qualities_caption(found: Findings, every: Sequence[Estimate], note: str) -> str:
     known = [arm for arm in every if finite(arm.mean) is not None]
     ranked = sorted(known, key=lambda arm: (arm.mean or 0.0) * (1 if found.minimize else -1))
@@ -114,6 +218,7 @@ def _qualities_caption(found: Findings, every: Sequence[Estimate], note: str) ->
     parts = [
         f"{what}{_with_intervals(found)}, {order}:",
         f"{listed(numbers, 5) or 'no result yet'}.",
+        said_of_missed_limits(found.progress),
         note,
         earlier_note(found.progress),
         counted_note(found.progress),
@@ -135,6 +240,7 @@ def _qualities_table(found: Findings, arms: Sequence[str], overall: Sequence[Est
     waiting = some_do_not_count(overall)
     of_all = gives_mean_of_all(overall)
     own = any(arm.own_mean is not None for arm in overall)
+    missed = missing_a_limit(found.progress)
     rows = [
         (
             label(marked(found.progress, name)),
@@ -144,6 +250,7 @@ def _qualities_table(found: Findings, arms: Sequence[str], overall: Sequence[Est
             *([fixed(arm.own_mean, places)] * own),
             fixed(arm.mean, places),
             *[fixed(value, places) for value in (arm.lower, arm.upper)] * bounded,
+            *([element("span", missed.get(name, NOTHING))] * bool(missed)),
         )
         for arm, name in zip(overall, arms, strict=True)
     ]
@@ -154,8 +261,10 @@ def _qualities_table(found: Findings, arms: Sequence[str], overall: Sequence[Est
     ]
     measured = ["Own mean"] * own
     mean = name_of_mean(overall).capitalize()
-    heads = ("Arm", *results, *measured, mean, *["Lower", "Upper"] * bounded)
-    return table("Estimates by arm", heads, rows, words={0})
+    bounds = ["Lower", "Upper"] * bounded
+    heads = ("Arm", *results, *measured, mean, *bounds, *["Limits"] * bool(missed))
+    words = {0, len(heads) - 1} if missed else {0}
+    return table("Estimates by arm", heads, rows, words=words)
 
 
 def _differences(found: Findings) -> Markup | None:
