@@ -23,8 +23,10 @@ _MEANING = {
         "so the guarantee does not depend on why it is missing."
     ),
     "not drawn": (
-        "Bets leave missing values out. That is right only if a value is missing for reasons that "
-        "have nothing to do with what it would have been."
+        "Bets leave missing values out. With a range, those whose pull cannot be made again, "
+        "because no more replacements are allowed or its arm is closed, count as the worst one. "
+        "Leaving a value out is right only if it is missing for reasons that have nothing to do "
+        "with what it would have been."
     ),
 }
 
