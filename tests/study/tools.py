@@ -102,8 +102,10 @@ def end_sessions_of(url) -> None:
     """Let the server end all other sessions of a database."""
     server_query(
         url,
+        # A process of the server itself, such as autovacuum, may not be ended.
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-        "WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        "WHERE datname = current_database() AND pid <> pg_backend_pid() "
+        "AND backend_type = 'client backend'",
     )
 
 
