@@ -199,3 +199,16 @@ def test_a_document_calls_a_limit_met_as_tables_do(intervals):
     assert {one.met for one in Standing} == {True, False, None}
     if intervals == "anytime":
         assert {one["met"] for one in document_of(progress)["actions"]} == {True, False, None}
+
+
+def test_a_document_finds_effects_once() -> None:
+    found = []
+
+    def find() -> tuple[Effect, ...]:
+        found.append(1)
+        return (Effect("a", "b", None, 0.3, 0.2, 0.4, lower_limit=0.1),)
+
+    running = Recommendation(None, "running")
+    progress = Progress(running, 9, 9, 0, intervals="anytime", find_effects=find)
+    (effect,) = document_of(progress)["effects"]
+    assert (effect["difference"], effect["met"], len(found)) == (0.3, True, 1)

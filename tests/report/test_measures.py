@@ -108,3 +108,15 @@ def test_every_measure_of_every_arm_is_shown_and_an_arm_that_misses_a_limit_is_m
     assert re.search(r"high 0 harmed \d+ .*1\.000 .*at most 0\.30 missed so far", rows)
     assert re.search(r"low 0 cured \d+ ", rows)
     assert "low: misses" not in text
+
+
+def test_limits_are_not_explained_where_there_are_none(tmp_path):
+    measures = {"cured": (0, 1), "harmed": (0, 1)}
+    problem = Problem(["low", "high"], 1, measures=measures, objective="cured")
+    with ft.Study.create(
+        problem, BlockBetting(problem), storage="memory://", name="dose", seed=1
+    ) as study:
+        study.tell(study.ask(), {"cured": 1, "harmed": 0})
+        text = text_of(study, tmp_path)
+    assert "Every measure by arm" in text
+    assert "Limits against the control" not in text

@@ -69,7 +69,7 @@ def doubts_noted(notes: Mapping[str, str], *, ignores_losses: bool = False) -> t
     if SAMPLE_RATIO in problems:
         found.append("the units per arm contradict the planned shares")
     if ignores_losses and MISSING_OUTCOMES in problems:
-        found.append("some arms lack more outcomes than others by chance alone")
+        found.append("some arms lack more outcomes than chance explains")
     return tuple(found)
 
 

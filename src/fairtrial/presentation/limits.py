@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -116,12 +116,15 @@ def document_of(progress: Progress) -> dict[str, Any]:
     >>> document_of(progress)["actions"][0]["met"]
     True
     """
+    effects = progress.effects
+    # They are found anew whenever they are asked for.
+    progress = replace(progress, find_effects=lambda: effects)
     by, found = Standings.by(progress), progress.to_dict()
     standings = {
         "actions": map(by.of, progress.actions),
         "arms": map(by.of, progress.arms),
         "limited": map(by.of, progress.limited),
-        "effects": map(by.of_effect, progress.effects),
+        "effects": map(by.of_effect, effects),
         "measure_limits": map(by.of_measure, progress.measure_limits),
         "value_limits": map(by.of_value, progress.value_limits),
     }

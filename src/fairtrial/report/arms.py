@@ -167,16 +167,16 @@ def _measures(found: Findings) -> Markup | None:
     return text_of(
         [
             element("h3", "Every measure by arm"),
-            element("p", _about_measures(found)),
+            element("p", _about_measures(found, limited=limited)),
             folded(f"The numbers: {plural(len(rows), 'row')}", data, len(rows)),
         ]
     )
 
 
-def _about_measures(found: Findings) -> str:
+def _about_measures(found: Findings, *, limited: bool) -> str:
     """Return how to read the table of measures."""
     parts = (
-        _LIMITS,
+        _LIMITS if limited else "",
         said_of_missed_limits(found.progress),
         found.cut.note,
         intervals_note(found.progress),

@@ -75,7 +75,7 @@ class Replica:
         self.closings = tuple(closings)
         self.kits = kits
         self.decisions = tuple(decisions)
-        self._notes_decisions = policy.get_params().get("assigned") is None
+        self._notes_decisions = getattr(policy, "assigned", None) is None
         """Whether events have the times of the experiment; those of an analysis do not."""
         self._answer = policy.recommend().arm if self._has_decision else None
         self.ahead = False

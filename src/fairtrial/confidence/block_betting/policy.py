@@ -327,7 +327,7 @@ class BlockPolicy(FixedConfidencePolicy):
             return stated
         stated = stated.assuming(assumption)
         if self._loses_unequally:
-            return stated.weakened(f"some arms lose more {one}s than others by chance alone")
+            return stated.weakened(f"some arms lose more {one}s than chance explains")
         return stated
 
     @property

@@ -10,12 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.documentation import documented_by
-from fairtrial.delayed._kernels.budget_state import (
-    ACCEPTED,
-    ALIVE,
-    REJECTS,
-    ROUNDS,
-)
+from fairtrial.delayed._kernels.budget_state import ACCEPTED, ALIVE, REJECTS, ROUNDS
 from fairtrial.delayed.policies.budget import BudgetPolicy, check_budget
 from fairtrial.delayed.problem import Problem
 
