@@ -104,6 +104,13 @@ class Bomb:
 # ----------------------------------------------------------- a driver that is none
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    """Let workers try for less than a second to reach their driver."""
+    monkeypatch.setattr(worker_server, "_CONNECT_SECONDS", 0.4)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_worker_carries_out_nothing_that_whoever_took_the_port_of_its_driver_sends(tmp_path):
     trap = tmp_path / "trap"
     bomb = pickle.dumps(Bomb(trap))
@@ -170,6 +177,7 @@ def is_deep(connection):
     connection.sendall(b'{"a":' * 1_000_000)
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     "behave", [guesses, reflects, proves_nothing, speaks_http, is_deep, repeats_itself]
 )
@@ -196,9 +204,9 @@ def says_nothing(connection):
     connection.recv(1)
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("behave", [drips, hangs_up, says_nothing])
-def test_a_worker_waits_only_so_long_for_a_proof(behave, monkeypatch):
-    monkeypatch.setattr(worker_server, "_CONNECT_SECONDS", 0.4)
+def test_a_worker_waits_only_so_long_for_a_proof(behave):
     began = time.monotonic()
     with a_port_taken_over(behave) as address, pytest.raises(Unreachable):
         channel_to(address).ask(LOOK)
