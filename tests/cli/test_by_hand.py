@@ -511,6 +511,39 @@ def test_a_participant_number_stands_for_a_pull(folder, invoke, document):
         assert [event.kind for event in opened.events()] == ["ask", "kit", "tell", "amend"]
 
 
+def test_a_table_by_participant_goes_round_by_hand(folder, invoke, document):
+    study = {"name": "small", "storage": STORAGE, "seed": 7, "participants": "W#-###"}
+    path = write(folder, replayed(source=None, study=study))
+    assert invoke("study", "create", path).exit_code == ExitCode.OK
+    numbers = "--participant", "W1-001", "--participant", "W1-002"
+    assert invoke("study", "ask", path, *numbers, "--csv", "open.csv").exit_code == ExitCode.OK
+    assert Path("open.csv").read_text().splitlines()[0].startswith("participant,pull_id,number")
+    asked, _ = document("study", "ask", path, *numbers)
+    assert [pull["participant"] for pull in asked["pulls"]] == ["W1-001", "W1-002"]
+    refused = invoke("study", "ask", path, *numbers, "-n", 2)
+    assert refused.exit_code == ExitCode.USAGE
+    assert head() == 2
+    Path("files.csv").write_text("participant,value\nW1-002,0.5\nW1-001,0.25\n")
+    told, _ = document("study", "tell", path, "files.csv")
+    assert (told["told"], told["open"]) == (2, 0)
+    Path("files.csv").write_text("participant,value\nW1-002,0.75\nW1-001,0.25\n")
+    amend = "study", "amend", path, "files.csv", "--reason", "typing error"
+    previewed = invoke(*amend, "--preview").output
+    assert "W1-002" in previewed
+    assert "W1-001" not in previewed
+    [correction] = document(*amend)[0]["corrections"]
+    assert (correction["participant"], correction["after"]) == ("W1-002", 0.75)
+
+
+def test_a_form_mistake_among_participants_asks_for_nobody(folder, invoke, document):
+    study = {"name": "small", "storage": STORAGE, "seed": 7, "participants": "W#-###"}
+    path = write(folder, replayed(source=None, study=study))
+    assert invoke("study", "create", path).exit_code == ExitCode.OK
+    wrong = "--participant", "W1-001", "--participant", "W1-1"
+    assert document("study", "ask", path, *wrong)[1].exit_code == ExitCode.USAGE
+    assert head() == 0
+
+
 def test_a_masked_study_is_supplied_sealed_and_unmasked(folder, invoke, document):
     study = {"name": "small", "storage": STORAGE, "participants": "W#-###", "kits": "K####"}
     path = write(folder, replayed(source=None, study=study | {"masked": True}))

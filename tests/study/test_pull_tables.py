@@ -174,7 +174,7 @@ def test_unknown_and_repeated_ids_and_those_of_another_study_are_refused(study, 
     first, second, third, fourth = refusals(study, path)
     assert first == "line 2: pull nothing was never issued by study 'hand'"
     assert second == f"line 3: pull {foreign} was never issued by study 'hand'"
-    assert third == "line 5: pull_id repeats that of line 4"
+    assert third == "line 5: pull_id names the same pull as line 4"
     assert fourth == "line 6: pull_id is missing"
 
 
@@ -404,3 +404,102 @@ def test_corrections_with_a_mistake_change_nothing_and_name_every_row(study, pla
     assert rows[3]["pull_id"] in caught.value.mistakes[2]
     assert study.head_hash == head
     assert study.verify().ok
+
+
+@pytest.fixture
+def ward():
+    """A study of three participants whose pulls are open."""
+    problem = subpopulations.Problem(["a", "b"], ["x"], reward_range=(0, 1))
+    policy = subpopulations.BlockBetting(problem)
+    rules = {"storage": "memory://", "name": "ward", "participants": "W#-###", "seed": 3}
+    with Study.create(problem, policy, **rules) as opened:
+        for number in range(1, 4):
+            opened.ask(participant=f"W1-00{number}")
+        yield opened
+
+
+def of_participant(study, number):
+    return study.pull_of(f"W1-00{number}").id
+
+
+def test_participants_stand_for_ids_in_a_table_from_patients_files(ward, tmp_path):
+    path = tmp_path / "files.csv"
+    path.write_text("remark,participant,value\n,W1-003,1\nlate, W1-001 ,0.5\n,W1-002,\n")
+    events = ward.tell_table(path, actor="nurse")
+    assert [(event.pull_id, event.value, event.actor) for event in events] == [
+        (of_participant(ward, 3), 1.0, "nurse"),
+        (of_participant(ward, 1), 0.5, "nurse"),
+    ]
+    assert ward.tell_table(path) == events
+    path.write_text("participant,value\nW1-002,failed\n")
+    assert [event.kind for event in ward.tell_table(path)] == ["fail"]
+    path.write_text("participant,value\nW1-002,0.25\n")
+    assert [event.kind for event in ward.tell_table(path)] == ["late_tell"]
+
+
+def test_all_mistakes_of_participants_are_listed_and_nothing_is_told(ward, tmp_path):
+    path = tmp_path / "files.csv"
+    rows = ["W1-001,0.5", "W1-009,0.5", "W1-001,0.25", "Jane Doe,1", ",1", "W1-002,2", "W1-003,1"]
+    path.write_text("participant,value\n" + "\n".join(rows) + "\n")
+    mistakes = refusals(ward, path)
+    assert [mistake.partition(": ")[0] for mistake in mistakes] == [
+        f"line {line}" for line in (3, 4, 5, 6, 7)
+    ]
+    assert "Jane" not in str(mistakes)
+
+
+def test_participants_beside_ids_must_be_those_of_the_pulls(ward, tmp_path):
+    path = ward.write_pulls(ward.outstanding(), tmp_path / "files.csv")
+    rows = rows_of(path)
+    assert [row["participant"] for row in rows] == ["W1-001", "W1-002", "W1-003"]
+    fill(path, ["1", "0.5", "0"], participant="W1-002")
+    (mistake,) = refusals(ward, path)
+    assert mistake.startswith("line 2: participant must be that of the pull")
+    # A row that was added by hand has no id, and names the pull of another row.
+    fill(path, ["1", "0.5", "0"], participant="W1-002", pull_id="")
+    (mistake,) = refusals(ward, path)
+    assert mistake == "line 3: pull_id names the same pull as line 2"
+    fill(path, ["1", "0.5", "0"], participant="W1-001")
+    assert [event.value for event in ward.tell_table(path)] == [1.0, 0.5, 0.0]
+
+
+def test_a_table_of_participants_corrects_results(ward, tmp_path):
+    path = tmp_path / "files.csv"
+    path.write_text("participant,value\nW1-001,0.5\nW1-002,0.25\n")
+    ward.tell_table(path)
+    path.write_text("participant,value\nW1-001,0.5\nW1-002,0.75\n")
+    (found,) = ward.amend_table(path, "wrong column", preview=True)
+    assert found == Correction(of_participant(ward, 2), 0.25, 0.75, "W1-002")
+    assert ward.amend_table(path, "wrong column") == [found]
+    path.write_text("participant,value\nW1-003,0.5\nW1-007,0.5\n")
+    with raises(InvalidTable) as caught:
+        ward.amend_table(path, "wrong column")
+    assert [mistake.partition(": ")[0] for mistake in caught.value.mistakes] == ["line 2", "line 3"]
+
+
+def test_units_stand_for_ids_and_are_not_repeated_in_messages(study, tmp_path):
+    path = tmp_path / "visitors.csv"
+    pulls = [study.ask(unit=name) for name in ("ada", "bob")]
+    path.write_text("unit,value\nbob,0.5\neve,1\n" + "x" * 300 + ",1\n")
+    mistakes = refusals(study, path)
+    assert [mistake.partition(": ")[0] for mistake in mistakes] == ["line 3", "line 4"]
+    assert "eve" not in str(mistakes)
+    assert "xxx" not in str(mistakes)
+    path.write_text("unit,value\nbob,0.5\nada,1\n")
+    assert [event.pull_id for event in study.tell_table(path)] == [pulls[1].id, pulls[0].id]
+
+
+def test_a_column_of_units_of_measurement_beside_ids_is_left_alone(study, plate):
+    rows = fill(plate, ["0.5"])
+    lines = ["unit,pull_id,value"] + [f"mg,{row['pull_id']},{row['value']}" for row in rows]
+    plate.write_text("\n".join(lines) + "\n")
+    assert [event.value for event in study.tell_table(plate)] == [0.5]
+
+
+def test_a_study_without_numbers_of_participants_asks_for_ids_or_units(study, tmp_path):
+    path = tmp_path / "files.csv"
+    path.write_text("participant,value\nW1-001,0.5\n")
+    with raises(InvalidArgument) as caught:
+        study.tell_table(path)
+    assert caught.value.name == "path"
+    assert "pull_id or unit, value" in caught.value.accepted

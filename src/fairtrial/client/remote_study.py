@@ -42,7 +42,7 @@ from fairtrial.study.export import ENDINGS, history
 from fairtrial.study.log import seal
 from fairtrial.study.numbers import Asked
 from fairtrial.study.pull import MASKED
-from fairtrial.study.pull_tables import ResultTable
+from fairtrial.study.pull_tables import PullFinder, ResultTable
 from fairtrial.study.witness import Witness
 from fairtrial.study.writes import (
     Ask,
@@ -514,6 +514,21 @@ class RemoteStudy(BaseStudy):
             places = [row.place for row in table.rows if row.pull_id in str(error)]
             table.refuse([(place, str(error)) for place in places])
             raise
+
+    def _finders(self) -> dict[str, PullFinder]:
+        find = super()._finders()
+        if "participant" not in find:
+            return find
+        ids: dict[str, str] = {}
+
+        def by_number(number: str) -> str:
+            """Return the pull's id; all open pulls are fetched at once, others one by one."""
+            wanted = str(self.checks.conduct.check_participant(number, 1))
+            if not ids:
+                ids.update((str(one["participant"]), one["id"]) for one in self._open_documents())
+            return ids.get(wanted) or self.pull_of(wanted).id
+
+        return {"participant": by_number}
 
     def _action_of(self, pull_id: str) -> int:
         action = self._transport.get(self._pull_path(pull_id))["action"]

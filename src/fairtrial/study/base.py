@@ -15,8 +15,15 @@ from fairtrial.core.problem import Outcome
 from fairtrial.errors import ExperimentFinished, InvalidArgument, NothingToAsk
 from fairtrial.study.arguments import as_pairs, as_path
 from fairtrial.study.log import Event, Lease
+from fairtrial.study.numbers import Asked
 from fairtrial.study.pull import StudyPull
-from fairtrial.study.pull_tables import Correction, ResultTable, write_pulls
+from fairtrial.study.pull_tables import (
+    Correction,
+    PullFinder,
+    ResultTable,
+    participants_of,
+    write_pulls,
+)
 from fairtrial.study.unmasking import list_digest, opened_names
 from fairtrial.study.writes import (
     Amend,
@@ -358,8 +365,14 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
             Must end in ``.csv`` or ``.xlsx`` (extra ``excel``). An existing file is replaced.
         """
         target = as_path(path)
-        write_pulls(self.problem, pulls, target)
+        has_numbers = self.checks.conduct.participants is not None
+        asked = self.asked_for(pulls) if has_numbers else []
+        write_pulls(self.problem, pulls, target, participants=participants_of(pulls, asked))
         return target
+
+    @abstractmethod
+    def asked_for(self, pulls: Sequence[StudyPull]) -> list[Asked]:
+        """Return when pulls were asked for, and for which participants."""
 
     # ------------------------------------------------------------------------- tells
 
@@ -488,7 +501,9 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
         ----------
         path : str or path
             A table with the columns ``pull_id`` and ``value``, or a filled-in table from
-            `write_pulls`. A pull with a blank value stays open. Columns with a pull's labels, or
+            `write_pulls`. ``participant`` can name the pulls instead, or ``unit`` if the study has
+            no numbers of participants. A pull with a blank value stays open. Columns with a pull's
+            labels, or
             with the ingredients of its arm, must agree with the pull. If an outcome is a row of
             fields, each has a column: ``outcome_`` followed by its name. If these fields are
             measures, a blank one is not known yet and the others are reported. Write ``missing``
@@ -512,7 +527,7 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
         InvalidArgument
             If the file cannot be read, or lacks a column.
         """
-        table = ResultTable(self.problem, as_path(path), decimal)
+        table = self._results(path, decimal)
         return self._carried_out(TellTable(table, actor)).events
 
     @overload
@@ -638,8 +653,18 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
         NotSupported
             If the policy cannot correct outcomes, or the study is on a service.
         """
-        table = ResultTable(self.problem, as_path(path), decimal)
+        table = self._results(path, decimal)
         return self._carried_out(AmendTable(table, reason, actor, preview)).corrections
+
+    def _results(self, path: str | os.PathLike[str], decimal: str | None) -> ResultTable:
+        """Return the results in a table, with the pulls that it names."""
+        return ResultTable(self.problem, as_path(path), decimal, self._finders())
+
+    def _finders(self) -> dict[str, PullFinder]:
+        """Return what finds the pull of a participant or unit, by the column that names them."""
+        if self.checks.conduct.participants is None:
+            return {"unit": lambda unit: self.pull_of(unit=unit).id}
+        return {"participant": lambda number: self.pull_of(number).id}
 
     # ----------------------------------------------------------------- other events
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairtrial.core import Problem
 from fairtrial.core.cells import (
@@ -25,13 +25,28 @@ from fairtrial.core.printing import printable
 from fairtrial.core.problem import Outcome
 from fairtrial.core.sheets import read_sheet
 from fairtrial.core.tables import without_formula, write_table
-from fairtrial.errors import FairtrialError, InvalidArgument, InvalidTable
+from fairtrial.errors import FairtrialError, InvalidArgument, InvalidTable, UnknownPull
 from fairtrial.study.arguments import MOST_AT_ONCE, as_outcome
 from fairtrial.study.pull import MASKED, StudyPull
 
-__all__ = ["Correction", "PullColumns", "ResultRow", "ResultTable", "write_pulls"]
+if TYPE_CHECKING:
+    from fairtrial.study.numbers import Asked
+
+__all__ = [
+    "Correction",
+    "PullColumns",
+    "PullFinder",
+    "ResultRow",
+    "ResultTable",
+    "participants_of",
+    "write_pulls",
+]
+
+PullFinder = Callable[[str], str]
+"""Return the id of the pull of a participant or unit; raise `UnknownPull` if there is none."""
 
 _ID, _NUMBER, _BLOCK, _VALUE = "pull_id", "number", "block", "value"
+_PARTICIPANT, _UNIT, _KITS = "participant", "unit", "kits"
 _AS_A_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 _DIGITS_OF_ID = 32
 _WITHOUT = (FAILED, MISSING)
@@ -47,15 +62,21 @@ class PullColumns:
         The problem of the pulls.
     has_blocks : bool
         Whether the pulls have blocks.
+    shown : collection of str, optional
+        The labels that the pulls show, if not all: those of a masked study hide the arm.
     """
 
-    def __init__(self, problem: Problem, has_blocks: bool = False) -> None:
+    def __init__(
+        self, problem: Problem, has_blocks: bool = False, shown: Collection[str] | None = None
+    ) -> None:
         self._problem = problem
+        self._has_conditions = shown is None
         self._own = [_ID, _NUMBER, *([_BLOCK] if has_blocks else [])]
         taken = (_ID, _NUMBER, _BLOCK, _VALUE)
         self.labels = {
             name if name not in taken else f"label_{name}": name
             for name in problem.action_labels[0]
+            if shown is None or name in shown
         }
         """The label in each column."""
         self.fields = {f"outcome_{name}": name for name in problem.outcome_fields}
@@ -69,6 +90,8 @@ class PullColumns:
     @cached_property
     def conditions(self) -> list[str]:
         """The ingredients of the pulls' arms, unless another column has the same name."""
+        if not self._has_conditions:
+            return []
         others = {_ID, _NUMBER, _BLOCK, *self.labels, *self.results}
         return [name for name in self._problem.conditions(0) if name not in others]
 
@@ -95,7 +118,8 @@ def write_pulls(
 ) -> None:
     """Write pulls as a table, with blank columns for their results.
 
-    `units` and `participants` have those of each pull, by its id, for a column of the table.
+    `units` and `participants` have those of each pull, by its id, for a column of the table. Pulls
+    that hide their arms, as in a masked study, have their kits instead.
 
     Raises
     ------
@@ -104,11 +128,32 @@ def write_pulls(
     StorageError
         If the file cannot be written.
     """
-    columns = PullColumns(problem, has_blocks=any(pull.block is not None for pull in pulls))
-    about = {"unit": units, "participant": participants}
+    is_masked = bool(pulls) and all(pull.action == MASKED for pull in pulls)
+    shown = {name for pull in pulls for name in pull.labels} if is_masked else None
+    has_blocks = any(pull.block is not None for pull in pulls)
+    columns = PullColumns(problem, has_blocks, shown)
+    kits = {pull.id: ", ".join(pull.kits) for pull in pulls}
+    has_kits = any(kits.values()) and _KITS not in columns.header
+    about = {_UNIT: units, _PARTICIPANT: participants, _KITS: kits if has_kits else None}
     known = {name: of for name, of in about.items() if of is not None}
     rows = ([*(of[pull.id] for of in known.values()), *columns.row(pull)] for pull in pulls)
     write_table(path, [*known, *columns.header], rows)
+
+
+def participants_of(pulls: Sequence[StudyPull], asked: Sequence[Asked]) -> dict[str, str] | None:
+    """Return the participant of each pull, by the pull's id; None if there are none.
+
+    Parameters
+    ----------
+    pulls : sequence of StudyPull
+        The pulls.
+    asked : sequence of Asked
+        When and for whom each was asked for, as far as this is known.
+    """
+    if not any(own.participant for own in asked):
+        return None
+    known = {own.number: own.participant or "" for own in asked}
+    return {pull.id: known.get(pull.number, "") for pull in pulls}
 
 
 @dataclass(frozen=True)
@@ -125,12 +170,15 @@ class ResultRow:
         What the table states about the pull: its labels and the ingredients of its arm.
     result : float, mapping of str to object, or None
         The checked outcome; None if the table says that the pull will have none.
+    participant : str, optional
+        The number of its participant, if the table has it.
     """
 
     place: int
     pull_id: str
     labels: Mapping[str, str]
     result: Outcome | None
+    participant: str | None = None
 
     def check_labels(self, problem: Problem, action: int) -> None:
         """Raise if the labels are not the pull's: results were moved to other rows."""
@@ -155,11 +203,14 @@ class Correction:
     before, after : float, or mapping of str to object
         The result on record, and that of the table. With several measures or fields, the others
         keep their values.
+    participant : str, optional
+        The number of the participant, if the table has it.
     """
 
     pull_id: str
     before: Outcome
     after: Outcome
+    participant: str | None = None
 
 
 class ResultTable:
@@ -173,6 +224,9 @@ class ResultTable:
         The file of the table.
     decimal : {".", ","}, optional
         The decimal separator, if the columns do not show it.
+    find : mapping of str to PullFinder
+        Finds the pull of a participant or unit, for the column that may name the pull instead of
+        its id: ``participant`` or ``unit``.
 
     Attributes
     ----------
@@ -182,10 +236,17 @@ class ResultTable:
         The indices of invalid rows, and what is wrong with them.
     """
 
-    def __init__(self, problem: Problem, path: Path, decimal: str | None = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        path: Path,
+        decimal: str | None = None,
+        find: Mapping[str, PullFinder] | None = None,
+    ) -> None:
         self._problem = problem
         self._columns = PullColumns(problem)
         self._sheet = read_sheet(path, decimal)
+        self._find = self._finders(find or {})
         self._require_columns()
         self._formats = {name: self._sheet.format_of(name) for name in self._columns.results}
         self.mistakes: list[tuple[int, str]] = []
@@ -200,14 +261,26 @@ class ResultTable:
             lines = [f"{self._sheet.where(place)}: {text}" for place, text in sorted(mistakes)]
             raise InvalidTable(lines, self._sheet.file.name)
 
+    def _finders(self, find: Mapping[str, PullFinder]) -> dict[str, PullFinder]:
+        """Return what finds pulls by columns of this table."""
+        header = self._sheet.header
+        own = {name: finder for name, finder in find.items() if name not in self._columns.header}
+        if _ID in header:
+            # Beside ids, a column `unit` may well be the unit of a measurement.
+            own.pop(_UNIT, None)
+        return own
+
     def _require_columns(self) -> None:
-        wanted = [_ID, *self._columns.results]
-        missing = [name for name in wanted if name not in self._sheet.header]
+        header, results = self._sheet.header, self._columns.results
+        missing = [name for name in results if name not in header]
+        if _ID not in header and self._find.keys().isdisjoint(header):
+            missing.insert(0, _ID)
         if missing:
+            wanted = ", ".join([" or ".join([_ID, *self._find]), *results])
             raise InvalidArgument(
                 "path",
-                f"must be a table with the columns {', '.join(wanted)}; {self._sheet.file.name} "
-                f"has no {', '.join(missing)}, it has {', '.join(self._sheet.header)}",
+                f"must be a table with the columns {wanted}; {self._sheet.file.name} "
+                f"has no {', '.join(missing)}, it has {', '.join(header)}",
             )
 
     def _read(self) -> Iterator[ResultRow]:
@@ -218,13 +291,58 @@ class ResultTable:
                 # The pull is still open, or the row is a remark below the table.
                 continue
             try:
-                pull_id = _pull_id(given.get(_ID))
+                pull_id = self._pull_of(given)
                 earlier = first.setdefault(pull_id, place)
                 if earlier != place:
-                    raise InvalidArgument(_ID, f"repeats that of {self._sheet.where(earlier)}")
-                yield ResultRow(place, pull_id, self._labels(given), self._result(given))
+                    raise self._repeated(given, earlier)
+                participant = given.get(_PARTICIPANT) if _PARTICIPANT in self._find else None
+                yield ResultRow(
+                    place,
+                    pull_id,
+                    self._labels(given),
+                    self._result(given),
+                    None if participant is None else _name_in(participant),
+                )
             except FairtrialError as error:
                 self.mistakes.append((place, str(error)))
+
+    def _pull_of(self, given: Mapping[str, Any]) -> str:
+        """Return the id of the pull of a row: by its id, by its participant or unit, or by both."""
+        named = {
+            column: self._found(column, given[column]) for column in self._find if column in given
+        }
+        if _ID not in given and named:
+            return next(iter(named.values()))
+        if _ID not in self._sheet.header:
+            raise InvalidArgument(next(name for name in self._find), "is missing")
+        pull_id = _pull_id(given.get(_ID))
+        for column, found in named.items():
+            if found != pull_id:
+                accepted = (
+                    f"must be that of the pull with the {_ID} of this row: were only some of the "
+                    "columns sorted?"
+                )
+                raise InvalidArgument(column, accepted, _name_in(given[column]))
+        return pull_id
+
+    def _found(self, column: str, cell: Any) -> str:
+        """Return the id of the pull of a participant or unit."""
+        try:
+            return self._find[column](_name_in(cell))
+        except UnknownPull:
+            if column == _PARTICIPANT:
+                # It has the form of a number, so it is no name.
+                accepted = "must be one who has a pull in this study"
+                raise InvalidArgument(column, accepted, _name_in(cell)) from None
+            raise InvalidArgument(column, "must be one that has a pull in this study") from None
+        except InvalidArgument as error:
+            # A message must not repeat what may be a name.
+            raise InvalidArgument(column, error.accepted) from None
+
+    def _repeated(self, given: Mapping[str, Any], earlier: int) -> InvalidArgument:
+        where = self._sheet.where(earlier)
+        name = next((name for name in (_ID, *self._find) if name in given), _ID)
+        return InvalidArgument(name, f"names the same pull as {where}")
 
     @property
     def reason(self) -> str:
@@ -300,6 +418,11 @@ def _as_written(value: Any) -> Any:
 
 def _is_empty(cell: Any) -> bool:
     return cell is None or (isinstance(cell, str) and not tidy(cell))
+
+
+def _name_in(cell: Any) -> str:
+    """Return the number of a participant, or the unit, in a cell."""
+    return label_of(cell).strip()
 
 
 def _pull_id(cell: Any) -> str:

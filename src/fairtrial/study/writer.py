@@ -771,7 +771,8 @@ class Writer:
             if Result.of(row.result).agrees_with(before):
                 return []
             events = self._amend(Amend(row.pull_id, row.result, write.reason, write.actor))
-            self.corrections.append(Correction(row.pull_id, before, row.result))
+            found = Correction(row.pull_id, before, row.result, row.participant)
+            self.corrections.append(found)
             return events
 
         events = self._by_row(write.table, amend)

@@ -24,13 +24,14 @@ from fairtrial.errors import (
     AccessRefused,
     AlreadyTold,
     ExperimentFinished,
+    FairtrialError,
     InvalidArgument,
     InvalidOutcome,
     NothingToAsk,
     StorageError,
 )
 from fairtrial.study.pull import MASKED
-from fairtrial.study.pull_tables import write_pulls
+from fairtrial.study.pull_tables import participants_of, write_pulls
 
 if TYPE_CHECKING:
     from fairtrial.cli.opening import AnyStudy
@@ -106,8 +107,11 @@ def create(config: Path, as_json: bool) -> None:
 )
 @click.option(
     "--participant",
+    "participants",
+    multiple=True,
     metavar="NUMBER",
-    help="Number of the participant, in the form that the study was created with.",
+    help="Number of the participant, in the form that the study was created with; once for each if "
+    "several have arrived.",
 )
 @click.option(
     "--unit",
@@ -137,7 +141,7 @@ def ask(
     number: int,
     group: str | None,
     predictions: tuple[str, ...],
-    participant: str | None,
+    participants: tuple[str, ...],
     unit: str | None,
     units: Path | None,
     table: Path | None,
@@ -157,13 +161,18 @@ def ask(
     with open_study(study, storage) as opened:
         details: dict[str, Any] = {"worker": worker, "lease": lease}
         if units is not None:
-            if number != 1 or unit is not None or participant is not None or predictions:
+            if number != 1 or unit is not None or participants or predictions:
                 others = "-n, --unit, --participant nor --prediction"
                 raise click.UsageError(f"--units goes with neither {others}")
             _ask_for_all(opened, _listed(opened.problem, units, group), details, table, as_json)
             return
         known = _prediction(opened.problem, predictions)
-        details |= {"participant": participant, **_context(opened.problem, group, known)}
+        details |= _context(opened.problem, group, known)
+        if participants:
+            if number != 1 or unit is not None:
+                raise click.UsageError("--participant goes with neither -n nor --unit")
+            _ask_for_participants(opened, participants, details, table, as_json)
+            return
         pulls = opened.ask(number, unit=unit, **details)
         # A single ask gives the reason why there is none.
         pulls = pulls or [opened.ask(unit=unit, **details)]
@@ -236,6 +245,29 @@ def _ask_for_all(
     _show_pulls(opened, pulls, table, as_json, units)
 
 
+def _ask_for_participants(
+    opened: AnyStudy,
+    participants: Sequence[str],
+    details: Mapping[str, Any],
+    table: Path | None,
+    as_json: bool,
+) -> None:
+    """Ask for a pull of each participant, as far as there are some."""
+    for number in participants:
+        opened.checks.conduct.check_participant(number, 1)
+    pulls: list[StudyPull] = []
+    for place, number in enumerate(participants):
+        try:
+            pulls.append(opened.ask(participant=number, **details))
+        except FairtrialError as error:
+            if not pulls:
+                raise
+            left = f"{plural(len(participants) - place, 'participant')} without a pull, from"
+            say(f"{opened.name}: {left} {number} on: {error}", err=True)
+            break
+    _show_pulls(opened, pulls, table, as_json, asked=opened.asked_for(pulls))
+
+
 @click.command(epilog=EPILOG)
 @click.argument("study")
 @table_option
@@ -285,10 +317,10 @@ def tell(
     PULL is the id of a pull, followed by its VALUE; or by FIELD=VALUE for every field, if a result
     has several. Measures that are known before the others can be told separately; MEASURE=missing
     means that a measure will never be known. Without VALUE, PULL is a table with the columns
-    pull_id and value: the one that `ask` wrote, filled in. A blank value means that the pull is
-    still open; 'failed' or 'missing' means that it will have no result. If any row of a table is
-    refused, nothing is told. Telling the same result again changes nothing; only an unsolicited
-    result counts again, unless it has a --key.
+    pull_id and value: the one that `ask` wrote, filled in. A column participant (or unit) can stand
+    for pull_id. A blank value means that the pull is still open; 'failed' or 'missing' means that
+    it will have no result. If any row of a table is refused, nothing is told. Telling the same
+    result again changes nothing; only an unsolicited result counts again, unless it has a --key.
     """
     if key is not None and not labels:
         raise click.UsageError("--key is only for --unsolicited results")
@@ -655,14 +687,6 @@ def _number(name: str, text: str) -> float:
 # ------------------------------------------------------------------------ output
 
 
-def _participants(pulls: Sequence[StudyPull], asked: Sequence[Asked]) -> dict[str, str] | None:
-    """Return the participant of each pull, by the pull's id; None if there are none."""
-    if not any(own.participant for own in asked):
-        return None
-    known = {own.number: own.participant or "" for own in asked}
-    return {pull.id: known.get(pull.number, "") for pull in pulls}
-
-
 def _show_pulls(
     opened: AnyStudy,
     pulls: Sequence[StudyPull],
@@ -677,7 +701,7 @@ def _show_pulls(
     """
     if table is not None:
         try:
-            write_pulls(opened.problem, pulls, table, units, _participants(pulls, asked))
+            write_pulls(opened.problem, pulls, table, units, participants_of(pulls, asked))
         except StorageError as error:
             hint = "the pulls are open: `fairtrial study outstanding` shows them again"
             raise StorageError(f"{error}; {hint}") from error
@@ -762,15 +786,29 @@ def _show_corrections(
     opened: AnyStudy, found: Sequence[Correction], preview: bool, as_json: bool
 ) -> None:
     if as_json:
-        rows = [{"pull_id": own.pull_id, "before": own.before, "after": own.after} for own in found]
+        rows = [_correction_document(own) for own in found]
         emit({"study": opened.name, "preview": preview, "corrections": rows, **_decision(opened)})
         return
     if found:
-        rows_shown = [(own.pull_id, str(own.before), str(own.after)) for own in found]
-        print_rows(("pull_id", "before", "after"), rows_shown)
+        # Whoever fills in a table knows participants by their numbers, and pulls by their ids.
+        has_numbers = any(own.participant is not None for own in found)
+        rows_shown = [
+            (
+                *([own.participant or ""] if has_numbers else []),
+                *(own.pull_id, str(own.before), str(own.after)),
+            )
+            for own in found
+        ]
+        first = ["participant"] if has_numbers else []
+        print_rows((*first, "pull_id", "before", "after"), rows_shown)
     did = "would be corrected; nothing was changed" if preview else "corrected"
     say(f"{opened.name}: {plural(len(found), 'result')} {did}")
     _say_decision(opened)
+
+
+def _correction_document(own: Correction) -> dict[str, Any]:
+    whom = {} if own.participant is None else {"participant": own.participant}
+    return {**whom, "pull_id": own.pull_id, "before": own.before, "after": own.after}
 
 
 def _show_event(
