@@ -96,7 +96,7 @@ def test_corrected_late_is_as_told_right_at_once(family, noise, seed):
         corrected.amend(pull, wrong[pull], reward_of(pull, seed))
     assert_same_evidence(corrected, right)
     assert corrected.guarantee.label == right.guarantee.label == "proven"
-    counted = f"after {in_bets} corrections every value is the true one"
+    counted = f"after {in_bets} corrections of results that bets use, every value is the true one"
     assert counted in corrected.guarantee.assumptions
 
 

@@ -339,7 +339,10 @@ def test_corrections_count_before_bets_are_settled_and_after():
     policy.tell(second[0], 1.0)
     policy.amend(second[0], 1.0, 0.0)
     assert policy._blocks.state.blocks.sums[1].sum() == 0.0
-    assert policy.guarantee.assumptions[-1] == "after 1 correction every value is the true one"
+    assert (
+        policy.guarantee.assumptions[-1]
+        == "after 1 correction of results that bets use, every value is the true one"
+    )
     policy.tell(COINS.pull(arm="a"), 1.0)
     policy.amend(COINS.pull(arm="a"), 1.0, 0.0)
     assert policy.guarantee.proven
@@ -349,7 +352,10 @@ def test_corrections_count_before_bets_are_settled_and_after():
     before = policy._blocks.state.wealth.ledgers.copy()
     policy.amend(second[1], 1.0, 0.0)
     assert not np.array_equal(policy._blocks.state.wealth.ledgers, before)
-    assert policy.guarantee.assumptions[-1] == "after 2 corrections every value is the true one"
+    assert (
+        policy.guarantee.assumptions[-1]
+        == "after 2 corrections of results that bets use, every value is the true one"
+    )
     assert policy.guarantee.proven
     untouched = BlockBetting(COINS, seed=0)
     pulls = untouched.ask(40)

@@ -62,7 +62,10 @@ def test_an_empty_answer_near_a_planned_end_says_why_to_whoever_asked(serve):
     told = study.ask(60)
     assert len(told) == 60
     answer = service.run.post(f"{URL}/asks", {"n": 1}).json()
-    why = "all pulls until the planned end have been handed out; 60 results are still open"
+    why = (
+        "all pulls until the planned end have been handed out; 60 results are still open: "
+        "whoever comes now has no place in the study"
+    )
     assert answer == {"pulls": [], "stopped": False, "reason": why}
     for pull in told:
         study.tell(pull, 0.5)

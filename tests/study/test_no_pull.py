@@ -35,12 +35,39 @@ def near_the_end(study):
     return fill(study, "mild")
 
 
-def test_a_request_of_another_group_is_told_for_whom_the_last_block_is(study):
+FULL = (
+    "all pulls of group mild until the planned end have been handed out: "
+    "whoever of this group comes now has no place in the study"
+)
+
+
+def test_whoever_comes_of_a_group_without_pulls_is_told_that_there_is_no_place_left(study):
     near_the_end(study)
     with raises(NothingToAsk):
         study.ask(group="mild")
+    assert study.policy.why_no_pull(group="mild") == FULL
+    # The other groups are nothing to whoever asks for this one.
+    assert study.policy.why_no_pull(group="severe") == ""
     assert study.ask(group="severe").group == "severe"
-    assert "the rest of the last block is for group severe" in study.recommend().reason
+    assert FULL in study.recommend().reason
+
+
+def test_a_place_is_free_again_when_a_pull_is_lost_that_can_be_made_again(store):
+    policy = BlockBetting(PROBLEM, delta=1e-9, max_pulls=END, planned_end=True, losses="ignorable")
+    study = Study.create(PROBLEM, policy, storage=store, name="trial", seed=7, secret="s")
+    near_the_end(study)
+    assert study.policy.why_no_pull(group="mild") == f"{FULL}, unless a pull gets lost"
+    lost = next(pull for pull in study.outstanding() if pull.group == "mild")
+    study.fail(lost, "moved away")
+    assert study.policy.why_no_pull(group="mild") == ""
+    assert study.ask(group="mild").group == "mild"
+    assert study.policy.why_no_pull(group="mild") == f"{FULL}, unless a pull gets lost"
+
+
+def test_nobody_has_a_place_where_a_closed_group_has_pulls_left(study):
+    near_the_end(study)
+    study.close_group("severe", "no beds")
+    assert "severe" not in study.policy.why_no_pull()
 
 
 def test_a_request_after_the_last_pull_is_told_how_many_results_are_open(study):

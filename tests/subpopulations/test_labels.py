@@ -147,14 +147,20 @@ def test_a_correction_is_an_assumption_before_its_bet_is_paid_and_after_it():
     policy.tell(pull, 0.4)
     policy.amend(pull, 0.4, 0.5)
     assert policy.guarantee.proven
-    assert policy.guarantee.assumptions[-1] == "after 1 correction every value is the true one"
+    assert (
+        policy.guarantee.assumptions[-1]
+        == "after 1 correction of results that bets use, every value is the true one"
+    )
     generator = np.random.default_rng(5)
     while policy._blocks.state.blocks.first[0] <= pull.tag:
         other = policy.ask()
         policy.tell(other, mean_of(other) + generator.normal())
     policy.amend(pull, 0.5, 0.6)
     assert policy.guarantee.proven
-    assert policy.guarantee.assumptions[-1] == "after 2 corrections every value is the true one"
+    assert (
+        policy.guarantee.assumptions[-1]
+        == "after 2 corrections of results that bets use, every value is the true one"
+    )
 
 
 def test_results_held_back_can_be_corrected_by_a_tracker_before_they_count() -> None:

@@ -66,6 +66,24 @@ def test_a_page_says_why_there_is_no_pull_near_a_planned_end():
         answer = people["clinic"].send(PULLS, f"{FORMS}/ask")
         page = people["clinic"].get(answer.headers["location"]).text
     assert "all pulls until the planned end have been handed out; 60 results are still open" in page
+    assert "whoever comes now has no place in the study" in page
+
+
+def test_a_page_says_which_group_has_no_place_left_to_whoever_asked_for_it():
+    store = MemoryStore()
+    problem = Problem(["a", "b"], ["under 65", "65 & over"], reward_range=(0, 1))
+    policy = BlockBetting(problem, max_pulls=60, planned_end=True)
+    study = Study.create(problem, policy, storage=store, name="wards", seed=5)
+    while study.ask(1, group="65 & over"):
+        for pull in study.outstanding():
+            study.tell(pull, 0.5)
+    with visited(store) as people:
+        answer = people["clinic"].send(PULLS, f"{FORMS}/ask", context_group="65 & over")
+        page = people["clinic"].get(answer.headers["location"]).text
+        other = people["clinic"].get(f"{PULLS}?done=none-nobody").text
+    assert "all pulls of group 65 &amp; over until the planned end have been handed out" in page
+    assert "whoever of this group comes now has no place in the study" in page
+    assert "group nobody" not in other
 
 
 @contextmanager

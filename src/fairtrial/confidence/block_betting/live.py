@@ -612,15 +612,36 @@ class LiveBlocks:
         accepts : callable
             Whether an action can be taken now.
         """
+        place = self._place_to_make(accepts)
+        if place is None:
+            return None
+        action, serial = self.never_issued.pop(place)
+        self._overdue[number] = action, serial
+        is_random = self.state.blocks.order[0] != _ORDERS[False]
+        return action, serial, 1.0 if is_random else math.nan
+
+    def lacks(self, accepts: Callable[[int], bool]) -> bool:
+        """Return whether a closed block lacks a pull of an accepted action that is still made."""
+        return self._place_to_make(accepts) is not None
+
+    def _place_to_make(self, accepts: Callable[[int], bool]) -> int | None:
+        """Return the place in `never_issued` of the next pull that is still made."""
         if not self._makes_again or len(self.paid) != self._first.item():
             return None
-        for place, (action, serial) in enumerate(self.never_issued):
-            if serial < self._first.item() and accepts(action):
-                del self.never_issued[place]
-                self._overdue[number] = action, serial
-                is_random = self.state.blocks.order[0] != _ORDERS[False]
-                return action, serial, 1.0 if is_random else math.nan
-        return None
+        first = self._first.item()
+        return next(
+            (
+                place
+                for place, (action, serial) in enumerate(self.never_issued)
+                if serial < first and accepts(action)
+            ),
+            None,
+        )
+
+    @property
+    def may_make_more_again(self) -> bool:
+        """Whether a pull that gets lost now can be made again, unless its arm is closed."""
+        return self._makes_again and self._has_replacements
 
     def _lose(self, number: int, action: int, tag: int, *details: Any) -> None:
         self.lost += 1
@@ -655,7 +676,8 @@ class LiveBlocks:
         """
         if self.corrected:
             corrections = plural(self.corrected, "correction")
-            promise = promise.assuming(f"after {corrections} every value is the true one")
+            known = f"after {corrections} of results that bets use, every value is the true one"
+            promise = promise.assuming(known)
         event = "got lost, for reasons assumed to be unrelated to rewards"
         promise = promise.weakened_by(left_out, "pull", event)
         event = "came too late for bets on the values to follow"

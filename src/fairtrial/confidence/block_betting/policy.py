@@ -308,18 +308,32 @@ class BlockPolicy(FixedConfidencePolicy):
         return Counter(filter(None, parts))
 
     def why_no_pull(self, **context: Any) -> str:
-        """Return what is missing near the planned end; empty if none is planned."""
+        """Return who has no place in the study near its planned end; empty if everybody has."""
         if self._end is None or self.stopped:
             return ""
-        if not self._is_all_issued(slice(None)):
-            return self._for_whom_the_rest_is()
+        if not self._has_handed_out_all():
+            return self._whose_pulls_are_handed_out(**context)
         open_ = plural(self.n_outstanding, "result")
         verb = "is" if self.n_outstanding == 1 else "are"
-        return f"all pulls until the planned end have been handed out; {open_} {verb} still open"
+        said = f"all pulls until the planned end have been handed out; {open_} {verb} still open"
+        return f"{said}: {self._no_place()}"
 
-    def _for_whom_the_rest_is(self) -> str:
-        """Return in words which requests get the pulls that are left; empty if all do."""
+    def _has_handed_out_all(self) -> bool:
+        """Return whether no pull is left until the planned end, not even one to make again."""
+        return self._is_all_issued(slice(None)) and not self._blocks.lacks(self._can_be_made)
+
+    def _can_be_made(self, action: int) -> bool:
+        """Return whether a pull of this action that a closed block lacks can still be made."""
+        return True
+
+    def _whose_pulls_are_handed_out(self, **context: Any) -> str:
+        """Return in words which requests get none of the pulls that are left; empty if all do."""
         return ""
+
+    def _no_place(self, whose: str = "") -> str:
+        """Return what it means that pulls are handed out; `whose`: the groups, if only theirs."""
+        lost = ", unless a pull gets lost" if self._blocks.may_make_more_again else ""
+        return f"whoever {whose}comes now has no place in the study{lost}"
 
     def _with_losses(self, stated: Guarantee, assumption: str, one: str = "result") -> Guarantee:
         """Add to a guarantee what it assumes about losses that may be repeated."""

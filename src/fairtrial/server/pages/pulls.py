@@ -354,12 +354,12 @@ def _done(study: Study, viewer: Caller, said: str | None) -> str:
     """Return what was done, read from the log so that a link cannot make the page lie."""
     if said is None:
         return ""
-    if said == "none":
-        return _why_no_pull(study)
     if said == "not-found":
         whose = "The study has" if viewer.can("read") else "You have"
         return f"{whose} no pull of a participant with this number."
     kind, _, rest = said.partition("-")
+    if kind == "none":
+        return _why_no_pull(study, rest)
     if kind == "ask" and rest.isascii() and rest.isdigit() and len(rest) < 6:
         # A single pull is shown on its own page.
         where = "" if rest == "1" else ": see the open pulls below"
@@ -373,9 +373,10 @@ def _done(study: Study, viewer: Caller, said: str | None) -> str:
     return ""
 
 
-def _why_no_pull(study: Study) -> str:
+def _why_no_pull(study: Study, group: str) -> str:
+    is_stated = group in study.checks.problem.stated_shares.get("group", ())
     with study.session.at_head() as (_, policy):
-        why = policy.why_no_pull()
+        why = policy.why_no_pull(**({"group": group} if is_stated else {}))
     if study.stopped:
         return "The study has stopped and gives no more pulls."
     if why:

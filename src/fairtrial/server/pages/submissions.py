@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
@@ -96,9 +97,9 @@ async def ask(request: Request, service: TheService, study: StudyName) -> Respon
         pulls = write_for(service, opened, form.viewer, write).pulls
         if len(pulls) == 1:
             return Answer(303, address(study, "pulls", pulls[0].id) + "?done=ask-1")
-        return Answer(
-            303, address(study, "pulls") + f"?done={f'ask-{len(pulls)}' if pulls else 'none'}"
-        )
+        group = quote(context.get("group", ""), safe="")
+        done = f"ask-{len(pulls)}" if pulls else f"none-{group}"
+        return Answer(303, f"{address(study, 'pulls')}?done={done}")
 
     async def again(refused: Fields, status: int) -> Response:
         return await pulls_page(

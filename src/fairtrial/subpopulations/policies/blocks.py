@@ -502,16 +502,29 @@ class BlockBetting(BlockPolicy):
             raise InvalidArgument("group", "must not be given: all pulls are assigned", group)
         return self._next_assigned(self._cuts)
 
-    def _for_whom_the_rest_is(self) -> str:
+    def _whose_pulls_are_handed_out(self, group: str | None = None, **context: Any) -> str:
         names = [
             name
             for column, name in enumerate(self.problem.groups)
-            if not self._is_all_issued(self._actions_of(column))
+            if group in (None, name)
+            and column not in self._closed_columns
+            and self._has_handed_out(column)
         ]
-        if len(names) == len(self.problem.groups):
+        if not names:
             return ""
-        which = "group" if len(names) == 1 else "the groups"
-        return f"the rest of the last block is for {which} {listed(names)}"
+        one = len(names) == 1
+        which, whose = ("group", "of this group ") if one else ("the groups", "of these groups ")
+        said = f"all pulls of {which} {listed(names)} until the planned end have been handed out"
+        return f"{said}: {self._no_place(whose)}"
+
+    def _has_handed_out(self, column: int) -> bool:
+        """Return whether no pull of a group is left until the planned end."""
+        can_make = partial(self._can_make, column)
+        return self._is_all_issued(self._actions_of(column)) and not self._blocks.lacks(can_make)
+
+    def _can_be_made(self, action: int) -> bool:
+        is_closed = action % len(self.problem.groups) in self._closed_columns
+        return not is_closed and self._can_make(-1, action)
 
     def _actions_of(self, column: int) -> slice:
         """Return the actions of a group, or all if it is negative."""
