@@ -135,8 +135,14 @@ def test_a_failed_pull_of_a_fixed_opening_is_made_up_for():
     assert [pull.action for pull in pulls] == [0, 0, 1, 1]
     for pull in pulls[1:]:
         policy.tell(pull, float(pull.action))
+    assert policy.guarantee.label == "proven"
     policy.fail(pulls[0])
     assert [pull.action for pull in policy.ask(2)] == [0, 1]
+    assert policy.guarantee.label == "heuristic"
+    assert policy.guarantee.doubts == ("1 pull failed",)
+    restored = policy.clone()
+    restored.set_state(policy.get_state())
+    assert restored.guarantee == policy.guarantee
 
 
 # -------------------------------------------------------------------------- rewards

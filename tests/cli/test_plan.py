@@ -596,6 +596,14 @@ replications = 20
 """
 
 
+def test_a_family_without_scenarios_is_not_told_to_write_one(folder, invoke):
+    file = folder / "coins.toml"
+    file.write_text(COINS.replace("BOUND", "0.2").replace("= 20", "= 2"))
+    shown = " ".join(invoke("plan", file).stdout.split())
+    assert "the plan assumes that every result is told" in shown
+    assert "scenario" not in shown
+
+
 def test_a_plan_of_interventions_holds_the_proven_rule_against_the_bound(folder, document, invoke):
     """Measured with other code: T* is at most 4.722, and 43 rows are needed."""
     (folder / "fair.toml").write_text(COINS.replace("BOUND", "0.2"))

@@ -205,13 +205,16 @@ def test_show_of_a_policy_that_never_stops_shows_shares_and_succeeds(folder, inv
     with Study.create(problem, second, storage=STORAGE, name="epoch", seed=1) as study:
         for pull in study.ask(20):
             study.tell(pull, float(pull.arm == "d"))
+        largest = study.progress().largest_shortfall
     result = invoke("study", "show", "epoch", "--storage", STORAGE)
     assert result.exit_code == ExitCode.OK
     assert result.stdout.startswith("Serving continues: 20 results so far; the leader is d\n")
     assert "No answer" not in result.stdout
     text = " ".join(result.stdout.split())
     assert re.search(r"│ d │ \d+ │ [\d.]+ % │ 10 % │ 0 % │ -", text)
-    assert "adjusted by the credit with which the arm began" in text
+    assert "Pulls that it was ahead or behind when it began are counted." in text
+    assert largest
+    assert f"No arm was ever more than {largest:.4g} pulls behind its share." in text
     assert "100 of the results behind the means do not count for the shares" in text
 
 

@@ -79,8 +79,17 @@ def test_the_control_is_named(problem):
                 "Rewards": "A reward lies between 0 and 1",
             },
         ),
+        (
+            allocation.Problem(3, {"0": "1/5"}, groups={"late": ("2/5", ["1", "2"])}),
+            {
+                "Question": "Which arm for each visitor, so that rewards are large and every arm "
+                "always has its share?",
+                "Guaranteed shares": "0 20.0%, 1 0.0%, 2 0.0%, late (1, 2 together) 40.0%",
+                "Rewards": "A reward lies between 0 and 1",
+            },
+        ),
     ],
-    ids=["limits", "minimised", "limits by cell", "linear", "delayed", "allocation"],
+    ids=["limits", "minimised", "limits by cell", "linear", "delayed", "shares", "joint shares"],
 )
 def test_a_problem_says_in_words_what_it_asks(problem, said):
     assert problem.in_words() == said

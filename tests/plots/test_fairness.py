@@ -333,7 +333,7 @@ def test_what_an_arm_was_ahead_by_is_owed_no_more_in_the_next_epoch():
     assert ticks(ax, "owed") == pytest.approx([0.2, 0.25, max(0.0, (0.1 * 20 - ahead) / 20)])
     assert ticks(ax, "quota") == pytest.approx([0.2, 0.25, 0.1])
     assert having(ax, "share")[2].get_text().endswith("owed 0 %")
-    assert "adjusted by the credit" in note_of(ax.figure)
+    assert "Pulls that it was ahead or behind when it began are counted" in note_of(ax.figure)
     (ax,) = shares_against_quotas(first).axes
     assert not having(ax, "quota")
     assert note_of(ax.figure) == ""

@@ -1,5 +1,7 @@
 """Every measure of every arm with its limits, and the arms that miss a limit."""
 
+from fairtrial.allocation import FairLearn
+from fairtrial.allocation import Problem as Shares
 from fairtrial.core import Effect, Estimate, MeasureLimit, Progress, Recommendation
 from fairtrial.presentation.guardrails import guardrails
 from fairtrial.presentation.measures import (
@@ -55,9 +57,25 @@ def test_arms_that_miss_a_limit_are_named_with_the_measure_and_how_sure_it_is() 
     likely = progress(intervals="approximate")
     assert missing_a_limit(likely) == {"b": "misses a limit of harmed, cured so far"}
     assert said_of_missed_limits(likely) == (
-        "Whatever the means: b misses a limit of harmed, cured so far."
+        "However good the means are: b misses a limit of harmed, cured so far."
     )
     assert said_of_missed_limits(progress(measure_limits=LIMITS[:1])) == ""
+
+
+def test_arms_that_miss_the_same_are_named_together() -> None:
+    low = tuple(Estimate({"arm": name}, 20, mean=0.1, lower_limit=0.3) for name in "abc")
+    shown = progress(actions=low, measure_limits=(), intervals="approximate")
+    said = "However good the means are: a, b, c miss a limit so far."
+    assert said_of_missed_limits(shown) == said
+
+
+def test_an_arm_that_is_less_than_one_pull_behind_its_share_misses_no_limit() -> None:
+    policy = FairLearn(Shares(["a", "b"], ["1/3", "1/3"]), lambda t, n, s, allowed: allowed[0])
+    policy.ask(4)
+    shares = policy.progress()
+    assert [one.behind > 0.0 for one in shares.shares] == [False, True]
+    assert missing_a_limit(shares) == {}
+    assert said_of_missed_limits(shares) == ""
 
 
 def test_a_difference_from_the_control_can_miss_a_limit() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -178,6 +179,25 @@ def test_everything_that_shows_a_study_says_how_many_results_there_are_and_how_m
         )
     for text in shown:
         assert "1 result so far, 5 open" in " ".join(text.split())
+
+
+def test_a_guarantee_without_a_name_is_shown_by_its_label_alone(capsys, tmp_path):
+    problem, environment = ft.causal.chain(
+        0.4, {"a": [[1, 0], [0, 1]], "b": [[0, 1], [1, 0]]}, [0.1, 0.9], 0.2
+    )
+    policy = ft.causal.PlugIn(problem, budget=20)
+    rows = np.random.default_rng(1)
+    with ft.Study.create(problem, policy, storage="memory://", name="n", seed=1) as study:
+        while not study.stopped:
+            pull = study.ask()
+            study.tell(pull, environment.sample(pull, rows))
+        text = " ".join(answer_text(study.progress()).split())
+        write_report(study, tmp_path / "report.html")
+    promise = "est estimate for a fixed budget; no error probability is promised"
+    assert f"b{promise} (heuristic)" in text
+    report = " ".join((tmp_path / "report.html").read_text().split())
+    assert f"Heuristic, not proven</strong>: b{promise}." in report
+    assert "(none)" not in report
 
 
 @given(st.floats(1e-4, 1e8), st.integers(2, 4))

@@ -103,7 +103,7 @@ def test_every_measure_of_every_arm_is_shown_and_an_arm_that_misses_a_limit_is_m
     text = text_of(study, tmp_path)
     assert "How good each arm is: cured" in text
     assert re.search(r"high: misses a limit of harmed( so far)?", text)
-    assert "Whatever the means: high misses a limit of harmed" in text
+    assert "However good the means are: high misses a limit of harmed" in text
     rows = text.split("Every measure by arm", 2)[2].split("Difference from")[0]
     assert re.search(r"high 0 harmed \d+ .*1\.000 .*at most 0\.30 missed so far", rows)
     assert re.search(r"low 0 cured \d+ ", rows)

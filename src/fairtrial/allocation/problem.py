@@ -214,7 +214,15 @@ class Problem(BaseProblem):
         return {
             "Question": "Which arm for each visitor, so that rewards are large and every arm "
             "always has its share?",
-            "Guaranteed shares": listed([f"{arm} {float(share):.1%}" for arm, share in shares]),
+            "Guaranteed shares": listed(
+                [
+                    *(f"{arm} {float(share):.1%}" for arm, share in shares),
+                    *(
+                        f"{label} ({listed(list(members))} together) {float(share):.1%}"
+                        for label, (share, members) in (self.groups or {}).items()
+                    ),
+                ]
+            ),
             "Rewards": rewards_in_words(self.reward_range, None),
         }
 

@@ -33,6 +33,7 @@ from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.limits import Standings
 from fairtrial.presentation.sources import arm_of
 from fairtrial.presentation.words import (
+    basis_of,
     chance_in_words,
     decisions_in_words,
     forecast_of,
@@ -252,7 +253,7 @@ def _guarantee(recommendation: Recommendation) -> list[str]:
     guarantee = recommendation.guarantee
     if guarantee is None:
         return [wrapped("Guarantee", "none is claimed")]
-    lines = [wrapped("Guarantee", f"{guarantee.statement} ({guarantee.label}: {guarantee.name})")]
+    lines = [wrapped("Guarantee", f"{guarantee.statement} ({basis_of(guarantee)})")]
     if guarantee.assumptions:
         lines.append(wrapped("Provided", "; ".join(guarantee.assumptions)))
     return lines

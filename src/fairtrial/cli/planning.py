@@ -54,9 +54,11 @@ _CERTIFYING_ASSUMES = (
 _ABOUT_LOSSES = (
     "the plan assumes that every result is told. One that is never told counts as its worst value. "
     "If rewards are 0 or 1, a share of them as large as the difference between the best arms "
-    "prevents a decision, and half of this share takes several times as many pulls. To plan for "
-    "3 %, add a [[scenario]] with a name and loss = { rate = 0.03 } to the file and use "
-    "`fairtrial simulate FILE --scenarios`"
+    "prevents a decision, and half of this share takes several times as many pulls."
+)
+_HOW_TO_PLAN_LOSSES = (
+    " To plan for 3 %, add a [[scenario]] with a name and loss = { rate = 0.03 } to the file and "
+    "use `fairtrial simulate FILE --scenarios`"
 )
 
 _CAPS = ("max_pulls", "budget", "max_time")
@@ -247,7 +249,10 @@ def _about_losses(configuration: Configuration) -> str | None:
     ranges = ("reward_range", "measure_ranges", "outcome_range")
     is_bounded = any(getattr(problem, name, None) is not None for name in ranges)
     stated = configuration.policy.get_params().get("losses")
-    return _ABOUT_LOSSES if stated == "informative" and is_bounded else None
+    if stated != "informative" or not is_bounded:
+        return None
+    has_scenarios = family_of(problem.family).offers(Family.at_effect)
+    return _ABOUT_LOSSES + (_HOW_TO_PLAN_LOSSES if has_scenarios else "")
 
 
 def find_effects(configuration: Configuration, pulls: int, delta: float | None = None) -> FoundWith:

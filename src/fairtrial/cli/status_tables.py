@@ -48,6 +48,7 @@ from fairtrial.presentation.shares import (
     BEHIND,
     carried_note,
     earlier_note,
+    largest_shortfall,
     shares_of,
     shown_shares,
 )
@@ -245,4 +246,4 @@ def _shares(progress: Progress) -> tuple[Table, str]:
     for one in shown:
         parts = (percent(part) for part in (one.share, one.quota, one.owed))
         table.add_row(one.arm, f"{one.pulls:,}", *parts, shown_number(one.behind))
-    return table, f"{BEHIND}\n{carried_note(shares)}\n{note}"
+    return table, f"{largest_shortfall(progress)}\n{BEHIND}\n{carried_note(shares)}\n{note}"

@@ -134,16 +134,28 @@ def said_of_missed_limits(progress: Progress) -> str:
     >>> from fairtrial.core import Recommendation
     >>> low = Estimate({"arm": "a"}, 20, mean=0.1, lower_limit=0.3)
     >>> said_of_missed_limits(Progress(Recommendation(None, "running"), 20, 20, 0, actions=(low,)))
-    'Whatever the means: a misses a limit so far.'
+    'However good the means are: a misses a limit so far.'
     """
-    said = [f"{arm} {missed}" for arm, missed in missing_a_limit(progress).items()]
-    return f"Whatever the means: {listed(said, _MOST_NAMES)}." if said else ""
+    by_what: dict[str, list[str]] = {}
+    for arm, missed in missing_a_limit(progress).items():
+        by_what.setdefault(missed, []).append(arm)
+    said = [
+        f"{listed(arms, _MOST_NAMES)} {missed if len(arms) == 1 else _of_several(missed)}"
+        for missed, arms in by_what.items()
+    ]
+    return f"However good the means are: {listed(said, _MOST_NAMES)}." if said else ""
+
+
+def _of_several(missed: str) -> str:
+    return missed.replace("misses", "miss", 1)
 
 
 def _standings(progress: Progress) -> Iterator[tuple[str, str, Standing]]:
     """Yield the standing of every limit, with its arm and the measure, if there are several."""
     by = Standings.by(progress)
-    for one in (*progress.actions, *progress.arms, *progress.limited):
+    # A promised share is kept while less than one pull is missing; shares have their own table.
+    arms = () if progress.quantity == "share" else progress.arms
+    for one in (*progress.actions, *arms, *progress.limited):
         yield arm_of(one.labels), str(one.labels.get(MEASURE, "")), by.of(one)
     for effect in limited(progress):
         yield str(effect.arm), "", by.of_effect(effect)

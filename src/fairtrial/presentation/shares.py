@@ -9,13 +9,14 @@ from fairtrial.core.progress_parts import ShareOfPulls
 from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.sources import arm_of
-from fairtrial.presentation.words import count
+from fairtrial.presentation.words import count, number
 
 __all__ = [
     "BEHIND",
     "Share",
     "carried_note",
     "earlier_note",
+    "largest_shortfall",
     "pulls_in",
     "shares_of",
     "shown_shares",
@@ -118,9 +119,26 @@ def carried_note(shares: Sequence[Share]) -> str:
     if not any(one.carried for one in shares):
         return ""
     return (
-        "Owed is the guaranteed share, adjusted by the credit with which the arm began: pulls that "
-        "it was ahead are no longer owed (rounds in which it slept are not counted)."
+        "Owed is the guaranteed share of the rounds that count for the arm, not of those in which "
+        "it slept or its pull failed. Pulls that it was ahead or behind when it began are counted."
     )
+
+
+def largest_shortfall(progress: Progress) -> str:
+    """Return how far any arm or group was ever behind; empty if the policy does not say.
+
+    Examples
+    --------
+    >>> from fairtrial.core import Recommendation
+    >>> running = Recommendation(None, "running")
+    >>> largest_shortfall(Progress(running, 20, 20, 0, largest_shortfall=0.75))
+    'No arm was ever more than 0.75 pulls behind its share.'
+    """
+    most = progress.largest_shortfall
+    if most is None:
+        return ""
+    who = "No arm and no group" if any(one.joint for one in progress.shares) else "No arm"
+    return f"{who} was ever more than {number(max(most, 0.0))} pulls behind its share."
 
 
 def earlier_note(progress: Progress) -> str:

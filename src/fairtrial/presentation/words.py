@@ -8,13 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from fairtrial.core.recommendation import Progress, Recommendation
+from fairtrial.core.recommendation import Guarantee, Progress, Recommendation
 from fairtrial.core.wording import NOT_ASKED_FOR, plural
 from fairtrial.presentation.limits import finite
 
 __all__ = [
     "MINUS",
     "NOTHING",
+    "UNNAMED",
+    "basis_of",
     "because",
     "clean",
     "count",
@@ -45,6 +47,8 @@ __all__ = [
 
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "\N{EN DASH}"
+UNNAMED = "none"
+"""The name of a guarantee that is none."""
 
 
 _NEARLY_ALL = 0.9
@@ -218,9 +222,24 @@ def support(progress: Progress, endless: bool = False) -> str:
     return "The policy never stops by itself." if endless else ""
 
 
+def basis_of(guarantee: Guarantee) -> str:
+    """Return the label of a guarantee with its name, if it has one.
+
+    Examples
+    --------
+    >>> basis_of(Guarantee("block betting", proven=True, statement="it is right"))
+    'proven: block betting'
+    >>> basis_of(Guarantee(UNNAMED, proven=False, statement="nothing is promised"))
+    'heuristic'
+    """
+    if guarantee.name == UNNAMED:
+        return guarantee.label
+    return f"{guarantee.label}: {clean(guarantee.name)}"
+
+
 def _promised(recommendation: Recommendation) -> str:
     guarantee = recommendation.guarantee
-    basis = "" if guarantee is None else f" ({guarantee.label}: {clean(guarantee.name)})"
+    basis = "" if guarantee is None else f" ({basis_of(guarantee)})"
     if recommendation.confidence is None:
         return "Best estimate for a fixed budget; no error probability is promised."
     chance = percent(1.0 - recommendation.confidence)

@@ -39,6 +39,7 @@ from fairtrial.presentation.panels import panels_of
 from fairtrial.presentation.shares import (
     BEHIND,
     carried_note,
+    largest_shortfall,
     pulls_in,
     shares_of,
     shown_shares,
@@ -287,11 +288,8 @@ def _bounds(found: Findings) -> Markup | None:
 
 
 def _shares_kept(found: Findings) -> str:
-    most = found.progress.largest_shortfall
     promised = "Every arm is guaranteed its share of the pulls; the table lists them."
-    if most is None:
-        return promised
-    return f"{promised} No arm was ever more than {number(max(most, 0.0))} pulls behind its own."
+    return f"{promised} {largest_shortfall(found.progress)}".strip()
 
 
 def _shares_table(found: Findings) -> Markup:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fairtrial.core.noted import ABOUT_SEGMENTS, SEGMENT, is_problem_of_table, segments_noted
 from fairtrial.core.problem import Problem
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.presentation.words import ended
+from fairtrial.presentation.words import UNNAMED, ended
 from fairtrial.report.html import Markup, bdi, bullets, element, section, table
 
 __all__ = ["guarantee_in_words", "notes_table", "question", "question_table"]
@@ -53,8 +53,8 @@ def guarantee_in_words(guarantee: Guarantee | None) -> list[Markup]:
     if guarantee is None:
         return [element("p", "The policy claims no guarantee.")]
     kind = _KINDS[guarantee.label]
-    name = f" ({guarantee.name}): {ended(guarantee.statement)}"
-    parts = [element("p", element("strong", kind), name)]
+    name = "" if guarantee.name == UNNAMED else f" ({guarantee.name})"
+    parts = [element("p", element("strong", kind), f"{name}: {ended(guarantee.statement)}")]
     if guarantee.assumptions:
         parts += [element("p", "It assumes:"), bullets(map(ended, guarantee.assumptions))]
     if guarantee.source:

@@ -57,8 +57,8 @@ class HorizonFairUCB(AllocationPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee: every share at the horizon."""
-        return Guarantee(
+        """The guarantee: every share at the horizon, if no pull fails."""
+        found = Guarantee(
             "T-fair-UCB",
             proven=True,
             statement=f"after round {self.horizon}, every arm i has had at least floor(r_i T) "
@@ -66,6 +66,8 @@ class HorizonFairUCB(AllocationPolicy):
             assumptions=("no pull fails",),
             source="Patil, Ghalme, Nair, Narahari (2019), appendix",
         )
+        failed = self.asked - self._state.first - self._state.rounds
+        return found.weakened_by(failed, "pull", "failed")
 
 
 def _pulls_first(problem: Problem, horizon: int) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ _RUNNING, NO_FAIR_ARM = -2, -1
 _NO_GUARANTEE = Guarantee(
     "none",
     proven=False,
-    statement="the budget is fixed, so no error probability is claimed",
+    statement="best estimate for a fixed budget; no error probability is promised",
     source="Gao and Feng, section 5",
 )
 
