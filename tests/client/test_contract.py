@@ -494,7 +494,7 @@ def test_all_methods_of_a_local_study_are_there():
     # It needs the secret of the study.
     local_only.add("seal_names")
     # For the process that wrote the log, and for what shows a study beside its storage.
-    local_only |= {"counts_of_health", "keep_trace", "kits_left"}
+    local_only |= {"counts_of_health", "keep_trace", "kits_left", "warnings_to_send"}
     assert public(Study) - public(RemoteStudy) <= local_only
 
 

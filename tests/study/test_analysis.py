@@ -255,7 +255,7 @@ def test_a_row_without_a_unit_is_refused_and_words_are_missing_outcomes() -> Non
 
 def test_an_arm_without_a_row_is_refused() -> None:
     rows = {"arm": ["old"] * 9, "group": ["f"] * 9, "outcome": [0] * 9}
-    with raises(errors.InvalidArgument, "assigned"):
+    with raises(errors.InvalidArgument, "table"):
         analyse(PROBLEM, rows, order="as given")
 
 
@@ -438,12 +438,12 @@ def test_a_bad_row_of_other_families_is_named(
 
 def test_an_arm_without_a_row_matters_only_where_no_other_tells_its_mean() -> None:
     frame = batches(BREWS, 80)
-    with raises(errors.InvalidArgument, "assigned"):
+    with raises(errors.InvalidArgument, "table"):
         analyse(BREWS, frame[frame.arm != "d"], order="day")
     frame = batches(RECIPES, 400)
     with analyse(RECIPES, frame[frame.arm != "both"], order="day") as study:
         assert study.recommend().arm == "salt"
-    with raises(errors.InvalidArgument, "assigned"):
+    with raises(errors.InvalidArgument, "table"):
         analyse(RECIPES, frame[frame.arm.isin(["plain", "heat"])], order="day")
 
 
@@ -945,3 +945,39 @@ def test_causal_losses_that_depend_on_the_sensitive_value_are_not_ignorable() ->
     with pytest.warns(UserWarning, match="missing outcomes"):
         study = analyse(problem, blank, order="as given", losses="ignorable")
     assert not study.recommend().guarantee.proven
+
+
+def rows_of_cells(cells, number=40):
+    """Return a table with rows of these pairs of arm and group in turn."""
+    turns = [cells[place % len(cells)] for place in range(number)]
+    return {
+        "variant": [arm for arm, _ in turns],
+        "group": [group for _, group in turns],
+        "day": list(range(number)),
+        "outcome": [float(place // 3 % 2) for place in range(number)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["ax"], "variant 'b'"),
+        (["ax", "ay"], "variant 'b'"),
+        (["ax", "bx"], "group 'y'"),
+        (["ax", "bx", "ay"], "variant 'b' and group 'y'"),
+    ],
+)
+def test_a_table_without_rows_of_an_arm_or_group_says_which_by_its_columns(cells, said):
+    problem = Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
+    with raises(errors.InvalidArgument) as caught:
+        analyse(problem, rows_of_cells(cells), order="day", columns={"arm": "variant"})
+    assert caught.value.name == "table"
+    assert f"there is none with {said}." in caught.value.accepted
+
+
+def test_a_table_that_leaves_an_arm_of_features_open_is_refused_in_words_of_tables():
+    problem = linear.Problem([[1, 0], [0, 1]], arms=["a", "b"], reward_range=(0, 1))
+    with raises(errors.InvalidArgument) as caught:
+        analyse(problem, rows_of_cells(["ax"]), order="day", columns={"arm": "variant"})
+    assert caught.value.name == "table"
+    assert "rows that determine the mean of every arm, also 'b'" in caught.value.accepted

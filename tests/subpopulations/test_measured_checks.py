@@ -142,7 +142,8 @@ def test_a_measure_that_drifts_is_named_with_its_arm_and_one_that_stays_is_not()
         assert warning.startswith("harm: the results of 'b'")
         assert "'a'" not in warning
         assert "effect" not in warning
-        assert study.health(blinded=True)["warnings"] == [BLINDED]
+        assert study.health(blinded=True)["warnings"] == []
+        assert study.warnings_to_send() == [BLINDED]
 
 
 def test_steady_measures_do_not_drift_though_values_are_missing_or_come_early():

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.sources import MEASURE
 
-__all__ = ["BLINDED", "recruitment"]
+__all__ = ["UNITS", "about_blinding", "recruitment"]
 
-BLINDED = (
-    "for those who recruit or treat: neither results by arm nor evidence. Pulls are not counted by "
-    "arm either, because most go to the arms that lead."
-)
+UNITS = "units in the table"
+"""What a finished experiment has in place of pulls."""
+
+_BLINDED = "for those who recruit or treat: neither results by arm nor evidence."
+_UNCOUNTED = " Pulls are not counted by arm either, because most go to the arms that lead."
+
+
+def about_blinding(recruited: Mapping[str, int]) -> str:
+    """Return what a blinded view leaves out, beside the numbers that `recruitment` returned.
+
+    Examples
+    --------
+    >>> about_blinding({"units in the table": 20, "results": 20})
+    'for those who recruit or treat: neither results by arm nor evidence.'
+    """
+    return _BLINDED if UNITS in recruited else _BLINDED + _UNCOUNTED
 
 
 def recruitment(progress: Progress) -> dict[str, int]:
     """Return numbers of pulls requested, with results, open and given up, and of results by group.
+
+    Of a finished experiment, whose units were not asked for, they are those of units and results.
 
     Examples
     --------
@@ -31,6 +46,8 @@ def recruitment(progress: Progress) -> dict[str, int]:
             # Values of measures come on different days, so each measure has a number of its own.
             what = f"values of {action.labels[MEASURE]}" if MEASURE in action.labels else "results"
             results[f"{what} of {action.labels['group']}"] += action.pulls
+    if progress.assigned is not None:
+        return {UNITS: progress.assigned, "results": progress.told, **results}
     return {
         "pulls asked for": progress.asked,
         "results": progress.told,

@@ -52,6 +52,8 @@ NAMES_OF_UNITS = {
 }
 """The same of a finished experiment, whose units were not pulls."""
 
+_NO_PROBLEM = "No check of the results against the assumptions found a problem."
+_NO_PROBLEM_BLINDED = "Nothing to report. Checks of the results by arm are not part of this view."
 _EXPIRIES = {"drop": "given up", "reissue": "given out again"}
 
 
@@ -79,10 +81,7 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
     doubts = [element("p", element("strong", _sentence(one)), class_="warning") for one in warnings]
     return section(
         "Health",
-        *(
-            doubts
-            or [element("p", "No check of the results against the assumptions found a problem.")]
-        ),
+        *(doubts or [element("p", _NO_PROBLEM_BLINDED if blinded else _NO_PROBLEM)]),
         _audit(found.verification, blinded),
         state,
         _kits(kits),

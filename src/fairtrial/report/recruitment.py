@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairtrial.presentation.recruitment import BLINDED, recruitment
+from fairtrial.presentation.recruitment import UNITS, about_blinding, recruitment
 from fairtrial.presentation.words import count
 from fairtrial.report.findings import Findings
 from fairtrial.report.html import Markup, bdi, element, section, table
@@ -12,11 +12,15 @@ __all__ = ["recruited"]
 
 def recruited(found: Findings) -> Markup:
     """Return the section on recruitment."""
-    rows = [(bdi(name), count(number)) for name, number in recruitment(found.progress).items()]
+    numbers = recruitment(found.progress)
+    rows = [(bdi(name), count(number)) for name, number in numbers.items()]
     stopped = found.progress.recommendation.status != "running"
+    state = "The study has stopped." if stopped else "The study is running."
     return section(
         "Recruitment",
-        element("p", element("strong", f"Blinded view, {BLINDED}")),
-        element("p", "The study has stopped." if stopped else "The study is running."),
+        element("p", element("strong", f"Blinded view, {about_blinding(numbers)}")),
+        element(
+            "p", "This is the analysis of a finished experiment." if UNITS in numbers else state
+        ),
         table("So far", ("What", "Number"), rows, words={0}),
     )

@@ -345,7 +345,7 @@ class Webhooks:
         yield from self._fallen(study)
         looked.has_changed = now - looked.for_warnings < self._warnings_every
         if not looked.has_changed:
-            for warning in study.health(blinded=True)["warnings"]:
+            for warning in study.warnings_to_send():
                 # Numbers in a sentence change with every result, but it is the same warning.
                 yield "study.warning", _NUMBERS.sub("#", warning), warning
             # Only a check that was completed delays the next one.

@@ -37,7 +37,7 @@ from fairtrial.core.noted import ABOUT_SEGMENTS, SEGMENT
 from fairtrial.core.problem import Outcome
 from fairtrial.core.tables import columns_of_measures, columns_of_predictions, open_table
 from fairtrial.core.validation import check_choice, check_flag, check_instance
-from fairtrial.core.wording import plural
+from fairtrial.core.wording import listed, plural
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.study.fitted_predictions import fitted_predictions
 from fairtrial.study.location import Storage
@@ -365,7 +365,11 @@ def study_of_table(
         without_outcome = assigned - len(units)
         remarks = (*remarks, _about_losses(without_outcome, assigned))
     effects = rows.segment_effects(segments, units, delta) if segments else None
-    policy = family.analysis(problem, [one.action for one in units], delta)
+    actions = [one.action for one in units]
+    try:
+        policy = family.analysis(problem, actions, delta)
+    except InvalidArgument as error:
+        raise error if error.name != "assigned" else rows.too_few(actions, error) from None
     if ignores_losses:
         if "losses" not in policy.get_params():
             raise NotSupported(
@@ -521,6 +525,7 @@ class _Rows:
             raise InvalidArgument("order", "must not be the column of the outcomes", order)
         sources = _sources_of(problem, columns)
         self._sources = (*sources.values(), *names.values())
+        self._columns_of_labels = sources
         self._column_of = names
         self._outcomes = {name: self._results(column) for name, column in names.items()}
         number = len(next(iter(self._outcomes.values())))
@@ -855,6 +860,43 @@ class _Rows:
             if action is None:
                 action = actions[key] = self._action(row)
             yield AssignedUnit(action, self._outcome(row), self._of_unit(self._predictions, row))
+
+    def too_few(self, actions: Sequence[int], error: InvalidArgument) -> InvalidArgument:
+        """Return the error that says which rows the table lacks, for units that are too few.
+
+        `error` is what the policy refuses about their actions.
+        """
+        present, labels = set(actions), self._problem.action_labels
+        absent = [row for action, row in enumerate(labels) if action not in present]
+        if not error.accepted.startswith("must have a unit of every") or not absent:
+            accepted = error.accepted.replace("units", "rows")
+            remedy = "Add rows that do, or leave out of the problem what they say nothing about"
+            return InvalidArgument("table", f"{accepted}. {remedy}")
+        names = list(self._columns_of_labels.values())
+        every = " and ".join(f"{name!r}" for name in names)
+        which = "value" if len(names) == 1 else "combination of values"
+        return InvalidArgument(
+            "table",
+            f"must have a row for every {which} of {every} in the problem; there is none with "
+            f"{self._said_of_absent(absent)}. Leave out of the problem what was not tried"
+            + (", or merge groups" if len(names) > 1 else ""),
+        )
+
+    def _said_of_absent(self, absent: Sequence[Mapping[str, Any]]) -> str:
+        """Return labels that no row has; if all occur, the first combinations that are absent."""
+        for name, column in self._columns_of_labels.items():
+            have = set(self.labels[name])
+            missing = list(dict.fromkeys(str(one[name]) for one in absent))
+            whole = [value for value in missing if value not in have]
+            if whole:
+                return f"{column} {listed([repr(value) for value in whole])}"
+        cells = [
+            " and ".join(
+                f"{column} {str(one[name])!r}" for name, column in self._columns_of_labels.items()
+            )
+            for one in absent
+        ]
+        return listed(cells)
 
     def with_outcomes(self, units: Sequence[AssignedUnit]) -> list[AssignedUnit]:
         """Leave out the units without an outcome; return the others."""

@@ -20,7 +20,7 @@ _OVERTAKEN = 100
 BLINDED = (
     "a check of the results by arm found a problem; those who may see the full view find it there"
 )
-"""What readers who must not know the results by arm are told instead."""
+"""What a notice says instead, which may reach people who must not know the results by arm."""
 
 
 class AssumptionWarning(NamedTuple):

@@ -499,8 +499,8 @@ class Study(BaseStudy):
         Parameters
         ----------
         blinded : bool
-            Whether the readers recruit or treat participants; if so, no warning names an arm or
-            reveals the evidence so far.
+            Whether the readers recruit or treat participants; if so, there are only warnings that
+            neither depend on results by arm nor reveal the evidence so far.
 
         Returns
         -------
@@ -539,10 +539,24 @@ class Study(BaseStudy):
         left = {} if blinded else self.kits_left()
         return {"kits_left": left} if left else {}
 
-    def _warnings(self, blinded: bool) -> list[str]:
-        found = [BLINDED if blinded else said for said in self._problems_of_table()]
+    def warnings_to_send(self) -> list[str]:
+        """Return the warnings of `health` in words that anybody may read.
+
+        One sentence stands for all those that would name an arm, so that whoever is notified looks
+        at the full view. Do not show it to people who recruit or treat: they cannot act on it, and
+        it hints at the results by arm.
+        """
+        return self._warnings(blinded=True, hint=[BLINDED])
+
+    def _warnings(self, blinded: bool, hint: Sequence[str] = ()) -> list[str]:
+        """Return the warnings; if blinded, with `hint` in place of each that is about arms."""
+
+        def shown(warning: str) -> Sequence[str]:
+            return hint if blinded else [warning]
+
+        found = [one for said in self._problems_of_table() for one in shown(said)]
         with self._session.at_head() as (row, policy):
-            found += [BLINDED if blinded else warning for warning in policy.warnings()]
+            found += [one for warning in policy.warnings() for one in shown(warning)]
             found += policy.remarks()
             open_as_worst = policy.open_as_worst()
             if not blinded:
@@ -552,7 +566,11 @@ class Study(BaseStudy):
             found += self._of_closed_groups(policy.closed_groups)
         # After the lock is released, so that others can write while a long log is read.
         doubts = self._doubts(row, policy)
-        sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in doubts]
+        sentences = [
+            said
+            for one in doubts
+            for said in (shown(one.sentence) if one.is_about_arms else [one.sentence])
+        ]
         self._log_new(found + sentences)
         return list(dict.fromkeys(found + sentences))
 

@@ -868,6 +868,34 @@ class Problem(BaseProblem):
         floors, ceilings = self.limits()
         return bool((floors > low).any() or (ceilings < high).any())
 
+    def can_be_missed(self, row: LimitRow, arm: int) -> bool:
+        """Return whether an arm can miss a limit of a measure, whose means are in their ranges.
+
+        Parameters
+        ----------
+        row : LimitRow
+            One of `limit_rows`.
+        arm : int
+            The position of the arm; without a bound it can miss nothing.
+
+        Examples
+        --------
+        >>> measures = {"cured": (0, 1), "harmed": (0, 1)}
+        >>> ceilings = [{"measure": "harmed", "bound": {"a": 0.2, "b": 1.0}}]
+        >>> given = {"measures": measures, "objective": "cured", "ceilings": ceilings}
+        >>> problem = Problem(["a", "b"], ["x"], **given)
+        >>> [problem.can_be_missed(row, arm) for row in problem.limit_rows for arm in (0, 1)]
+        [True, False]
+        """
+        bound = float(row.bounds[arm])
+        if self.measure_ranges is None or not math.isfinite(bound):
+            return math.isfinite(bound)
+        ends = np.asarray(self.measure_ranges) * row.weights[:, np.newaxis]
+        low, high = float(ends.min(axis=1).sum()), float(ends.max(axis=1).sum())
+        if row.control is not None:
+            low, high = low - high, high - low
+        return bound > low if row.is_floor else bound < high
+
     @property
     def usual_floor(self) -> str:
         """The only limit in words if it is 0 for all means, as without an argument; else empty.

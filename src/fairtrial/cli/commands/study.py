@@ -23,7 +23,7 @@ from fairtrial.core.noted import is_problem_of_table
 from fairtrial.core.wording import plural
 from fairtrial.errors import AccessRefused
 from fairtrial.presentation.limits import document_of
-from fairtrial.presentation.recruitment import BLINDED, recruitment
+from fairtrial.presentation.recruitment import UNITS, about_blinding, recruitment
 from fairtrial.presentation.sources import minimizes, replay_note
 from fairtrial.presentation.words import decisions_in_words, outcome_in_words
 from fairtrial.report import write_report
@@ -159,10 +159,12 @@ def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
             }
         )
     else:
-        say(f"{name} {'has stopped' if stopped else 'is running'}")
+        of_units = UNITS in recruited
+        state = "has stopped" if stopped else "is running"
+        say(f"{name} {'is the analysis of a finished experiment' if of_units else state}")
         say(wrapped("So far", ", ".join(f"{n:,} {what}" for what, n in recruited.items())))
-        say(wrapped("Blinded", BLINDED))
-        _say_health_and_log(health, audit)
+        say(wrapped("Blinded", about_blinding(recruited)))
+        _say_health_and_log(health, audit, of_units)
     _require_verified(audit)
 
 

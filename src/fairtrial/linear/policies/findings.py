@@ -310,7 +310,8 @@ class Findings:
             ]
         if problem.candidates is not None:
             return tuple(found)
-        return with_limits(found, problem.sign, problem.floors, problem.ceilings)
+        in_range = problem.reward_range
+        return with_limits(found, problem.sign, problem.floors, problem.ceilings, in_range)
 
     def limited(self, blocks: LinearResults | None = None) -> tuple[Estimate, ...]:
         """Return the means in limits with their own names, for candidates that have such limits.
@@ -379,7 +380,8 @@ class Findings:
                 replace(one, counted=int(count))
                 for one, count in zip(found, settled.counts, strict=True)
             ]
-        return with_limits(found, problem.sign, problem.floors, problem.ceilings)
+        in_range = problem.reward_range if own else None
+        return with_limits(found, problem.sign, problem.floors, problem.ceilings, in_range)
 
     @property
     def theta(self) -> Floats | None:
@@ -587,17 +589,32 @@ def _limited_rows(problem: Problem, one: Requirement) -> Floats:
 
 
 def with_limits(
-    estimates: Sequence[Estimate], sign: float, floors: Floats | None, ceilings: Floats | None
+    estimates: Sequence[Estimate],
+    sign: float,
+    floors: Floats | None,
+    ceilings: Floats | None,
+    in_range: tuple[float, float] | None = None,
 ) -> tuple[Estimate, ...]:
-    """Return estimates by candidate with their lower and upper limits."""
+    """Return estimates by candidate with their lower and upper limits.
+
+    Limits that no mean `in_range` can miss are left out.
+    """
     lower, upper = (floors, ceilings) if sign > 0 else (ceilings, floors)
+    least, most = in_range or (-math.inf, math.inf)
+
     return tuple(
-        replace(one, lower_limit=_bound(lower, place), upper_limit=_bound(upper, place))
+        replace(
+            one,
+            lower_limit=_bound(lower, place, above=least),
+            upper_limit=_bound(upper, place, below=most),
+        )
         for place, one in enumerate(estimates)
     )
 
 
-def _bound(bounds: Floats | None, place: int) -> float | None:
-    if bounds is None or not math.isfinite(bounds[place]):
-        return None
-    return float(bounds[place])
+def _bound(
+    bounds: Floats | None, place: int, above: float = -math.inf, below: float = math.inf
+) -> float | None:
+    """Return a bound if there is one strictly between the two numbers."""
+    bound = math.nan if bounds is None else float(bounds[place])
+    return bound if above < bound < below else None

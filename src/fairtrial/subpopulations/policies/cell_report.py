@@ -201,6 +201,7 @@ def _cell_estimates(cells: Cells) -> tuple[Estimate, ...]:
     so_far = Means.so_far(cells.counts, cells.sums)
     limits = problem.floors, problem.ceilings
     lower_limits, upper_limits = limits if problem.sign > 0 else limits[::-1]
+    least, most = problem.reward_range or (-math.inf, math.inf)
     estimates = []
     for action, labels in enumerate(problem.action_labels):
         place = divmod(action, len(problem.groups))
@@ -212,8 +213,9 @@ def _cell_estimates(cells: Cells) -> tuple[Estimate, ...]:
                 mean=mean,
                 lower=lower,
                 upper=upper,
-                lower_limit=_none_if_infinite(lower_limits[place]),
-                upper_limit=_none_if_infinite(upper_limits[place]),
+                # A limit that no mean can miss, such as a floor of 0 for conversions, is none.
+                lower_limit=_limit(lower_limits[place], lower_limits[place] > least),
+                upper_limit=_limit(upper_limits[place], upper_limits[place] < most),
                 counted=None if cells.settled is None else int(cells.settled.counts[place]),
                 mean_of_all=so_far.at(place)[0],
             )
@@ -259,5 +261,6 @@ def targets_of_arms(problem: Problem) -> Floats:
     return np.kron(np.eye(len(problem.arms)), problem.shares).astype(np.float64)
 
 
-def _none_if_infinite(limit: float) -> float | None:
-    return float(limit) if math.isfinite(limit) else None
+def _limit(bound: float, can_be_missed: np.bool_) -> float | None:
+    """Return a bound on a mean; None if there is none, or no mean in the range can miss it."""
+    return float(bound) if math.isfinite(bound) and can_be_missed else None

@@ -195,11 +195,11 @@ def _scales(problem: Problem) -> Floats:
 
 
 def _ends(problem: Problem, k: int, group: int, m: int) -> tuple[float | None, float | None]:
-    """Return floor and ceiling of a measure of a cell."""
+    """Return floor and ceiling of a measure of a cell, as far as its mean can miss them."""
     floor = ceiling = None
     for row in problem.limit_rows:
         is_own = row.control is None and (row.measure, row.group) == (m, group)
-        if is_own and math.isfinite(row.bounds[k]):
+        if is_own and problem.can_be_missed(row, k):
             if row.is_floor:
                 floor = float(row.bounds[k])
             else:
@@ -331,7 +331,7 @@ def _groups_of(row: LimitRow, problem: Problem) -> Floats:
 def _limits_of_arms(problem: Problem) -> Iterator[tuple[int, int, LimitRow]]:
     for k in range(len(problem.arms)):
         for r, row in enumerate(problem.limit_rows):
-            if math.isfinite(row.bounds[k]):
+            if problem.can_be_missed(row, k):
                 yield k, r, row
 
 
