@@ -183,8 +183,8 @@ def test_a_warning_is_told_once_however_its_numbers_change(study, store, clock):
 
 def test_the_log_of_a_busy_study_is_not_read_at_every_commit(study, store, clock, monkeypatch):
     looks = []
-    health = Study.health
-    monkeypatch.setattr(Study, "health", lambda *a, **k: looks.append(1) or health(*a, **k))
+    warnings = Study.warnings_to_send
+    monkeypatch.setattr(Study, "warnings_to_send", lambda study: looks.append(1) or warnings(study))
     with scripted(OK) as script:
         hooks = webhooks(script.url, store, warnings_every=60.0)
         for _ in range(10):

@@ -14,7 +14,7 @@ UNITS = "units in the table"
 """What a finished experiment has in place of pulls."""
 
 _BLINDED = "for those who recruit or treat: neither results by arm nor evidence."
-_UNCOUNTED = " Pulls are not counted by arm either, because most go to the arms that lead."
+_UNCOUNTED = " Nor is anything counted by arm, because most go to the arms that lead."
 
 
 def about_blinding(recruited: Mapping[str, int]) -> str:

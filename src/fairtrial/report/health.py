@@ -54,6 +54,17 @@ NAMES_OF_UNITS = {
 
 _NO_PROBLEM = "No check of the results against the assumptions found a problem."
 _NO_PROBLEM_BLINDED = "Nothing to report. Checks of the results by arm are not part of this view."
+_NOTHING = "No pull is open, and none was lost, late, corrected or told twice."
+_NOTHING_BLINDED = "No result is missing, and none was late, corrected or told twice."
+_BLINDED_NAMES = _NAMES | {
+    "open": "Without a result yet",
+    "expired": "Their time ran out",
+    "reissued": "Given out again",
+    "cancelled": "Cancelled",
+    "lost": "Without a result for good, unless it came later",
+    "unsolicited": "Results that nobody asked for",
+    "expiry": "What happens when the time runs out",
+}
 _EXPIRIES = {"drop": "given up", "reissue": "given out again"}
 
 
@@ -71,7 +82,8 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
         values["expiry"] = _EXPIRIES[str(expiry)]
     found_so_far = [(name, value) for name, value in _flat(values) if value != count(0)]
     happened = any(name != "expiry" for name, _ in found_so_far)
-    names, nothing = _NAMES, "No pull is open, and none was lost, late, corrected or told twice."
+    names = _BLINDED_NAMES if blinded else _NAMES
+    nothing = _NOTHING_BLINDED if blinded else _NOTHING
     if of_units:
         names, nothing = NAMES_OF_UNITS, "Every unit has an outcome, and none was corrected."
     rows = [(names.get(name, name), bdi(value)) for name, value in found_so_far]

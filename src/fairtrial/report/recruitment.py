@@ -9,11 +9,18 @@ from fairtrial.report.html import Markup, bdi, element, section, table
 
 __all__ = ["recruited"]
 
+_NAMES = {
+    "pulls asked for": "asked for",
+    "open pulls": "without a result yet",
+    "pulls given up": "will have no result",
+}
+"""What people who recruit call these numbers; pulls are patients to some, samples to others."""
+
 
 def recruited(found: Findings) -> Markup:
     """Return the section on recruitment."""
     numbers = recruitment(found.progress)
-    rows = [(bdi(name), count(number)) for name, number in numbers.items()]
+    rows = [(bdi(_NAMES.get(name, name)), count(number)) for name, number in numbers.items()]
     stopped = found.progress.recommendation.status != "running"
     state = "The study has stopped." if stopped else "The study is running."
     return section(

@@ -310,7 +310,7 @@ class Writer:
         same = said.get("context", {}) == dict(write.context)
         is_own = earlier.actor == write.worker and said.get("participant") == write.participant
         if not (same and is_own):
-            accepted = "has a pull already, for other details or asked for by somebody else"
+            accepted = "was assigned before, with other details or by somebody else"
             raise InvalidArgument("participant", accepted)
         return earlier
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 
 import pytest
@@ -300,6 +301,34 @@ def test_a_reader_sees_which_pulls_are_open_since_when_without_forms(people, sto
     assert "Tell the result" in people["clinic"].get(PULLS).text
 
 
+def words_on(page):
+    """Return what a page shows besides the glossary, in lower case."""
+    shown = re.sub(r"<(script|style|details)\b.*?</\1>|<[^>]+>", " ", page, flags=re.DOTALL)
+    return " ".join(shown.split()).lower()
+
+
+def test_a_ward_reads_of_participants_and_whether_its_form_was_new():
+    store = MemoryStore()
+    problem = Problem(["a", "b"], ["x"], reward_range=(0, 1))
+    rules = {"participants": "P-###", "kits": "K####", "masked": True}
+    study = Study.create(problem, BlockBetting(problem), storage=store, name="wards", **rules)
+    study.supply(20)
+    with visited(store) as people:
+        clinic = people["clinic"]
+        first = clinic.send(PULLS, f"{FORMS}/ask", participant="P-001").headers["location"]
+        page = clinic.get(first).text
+        assert "The participant is assigned: see below." in page
+        assert "Participant P-001" in page
+        again = clinic.send(PULLS, f"{FORMS}/ask", participant="P-001").headers["location"]
+        assert again.partition("?")[0] == first.partition("?")[0]
+        assert "was assigned before; asking again has changed nothing" in clinic.get(again).text
+        failed = clinic.send(first.partition("?")[0], f"{FORMS}/fail", reason="left the study")
+        pages = [PULLS, first, again, failed.headers["location"], "/studies/wards/entered"]
+        for path in [*pages, "/studies/wards/health", "/studies/wards/recruitment"]:
+            said = words_on(clinic.get(path).text)
+            assert not re.search(r"\b(pulls?|sample broke|reading)\b", said), (path, said)
+
+
 def test_a_pull_is_found_by_its_participant_by_those_who_may_see_it():
     store = MemoryStore()
     problem = Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
@@ -310,7 +339,7 @@ def test_a_pull_is_found_by_its_participant_by_those_who_may_see_it():
     with visited(store) as people:
         clinic, chief = people["clinic"], people["chief"]
         page = clinic.get(PULLS).text
-        assert "Find the pull of a participant" in page
+        assert "Find a participant" in page
         # What takes longer than somebody once typed would be lost.
         assert 'name="lease"' not in page
         found = clinic.get(f"{PULLS}?participant=+P-001")
@@ -319,7 +348,7 @@ def test_a_pull_is_found_by_its_participant_by_those_who_may_see_it():
         for number in ("P-002", "P-003", "", "x" * 5_000):
             page = clinic.get(f"{PULLS}?participant={number}")
             assert page.status_code == 200
-            assert "You have no pull of a participant with this number" in page.text
+            assert "You have no participant with this number" in page.text
         location = chief.get(f"{PULLS}?participant=P-002").headers["location"]
         assert location == f"{PULLS}/{other.id}"
         assert people["board"].get(f"{PULLS}?participant=P-001").status_code == 403
@@ -441,7 +470,7 @@ def test_one_measure_is_entered_now_and_the_other_one_later(toxicity_first):
     assert answer.status_code == 303
     assert events(storage)[-1].kind == "report"
     page = clinic.get(answer.headers["location"]).text
-    assert "The reading is recorded" in page
+    assert "What you entered is recorded" in page
     assert "toxicity: 0" in page
     # Only what is missing is asked for.
     assert {name for name in forms_of(page)[f"{FORMS}/tell"] if name.startswith("outcome")} == {

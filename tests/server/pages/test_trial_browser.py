@@ -85,7 +85,7 @@ def test_a_ward_asks_and_gets_another_kit_on_a_phone(browser, trial):
                 assert link["x"] + link["width"] <= 360
                 assert_accessible(page)
             assert_accessible(page)
-        page.click("a:has-text('Open pulls')")
+        page.click("a:has-text('Participants without a result')")
         page.click("a:has-text('Tell the result') >> nth=0")
         assert too_wide(page) == []
         assert_accessible(page)
@@ -130,7 +130,7 @@ def test_an_admin_unmasks_one_patient_on_a_phone_and_the_log_says_why(browser, t
         assert found == {pull.arm: {"A": "placebo", "B": "10 mg", "C": "20 mg"}[pull.arm]}
         assert_accessible(page)
         page.click("a:has-text('Back')")
-        assert "Pull 3" in page.locator("h2").first.inner_text()
+        assert "Participant W1-0003" in page.locator("h2").first.inner_text()
     with Study.open(trial.storage, "trial") as study:
         [event] = study.events(before)
     assert (event.kind, event.pull_id, event.actor) == ("unmask", pull.id, "chief")

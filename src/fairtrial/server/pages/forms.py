@@ -16,6 +16,7 @@ from fairtrial.server.pages.fields import (
     tell_fields,
     units,
 )
+from fairtrial.server.pages.words import words_for
 from fairtrial.server.security.access import Caller
 from fairtrial.study import Study
 from fairtrial.study.conduct import Conduct, example
@@ -74,13 +75,14 @@ def forms_of(
     known = list(seen.values or ()) if problem.measures else []
     tell = tell_fields(problem, [name for name in problem.outcome_fields if name not in known])
     conduct = study.checks.conduct
+    one = words_for(conduct).one
     is_told = row.told_seq is not None
     corrections = [*correction_fields(problem, known, is_told=is_told), reason_field()]
     explanation = (
         "Enter the values that you have, and leave the others blank until you have them: each "
         "counts as soon as all are there, and is never lost."
         if len(problem.measures) > 1
-        else "The outcome of the pull. It counts as soon as it is recorded, and is never lost."
+        else "It counts as soon as it is recorded, and is never lost."
     )
     every = {
         "tell": Form(
@@ -103,16 +105,16 @@ def forms_of(
             "Another kit" if conduct.masked else "Record a kit",
             "If the first one is broken or used up: the study chooses it."
             if conduct.masked
-            else "The number of the kit that was handed out. Each kit belongs to one pull.",
+            else f"The number of the kit that was handed out. Each kit belongs to one {one}.",
             "Get another kit" if conduct.masked else "Record the kit",
             refused.get("kit") or kit_fields(conduct),
         ),
         "fail": Form(
             "fail",
             "There will be no result",
-            "The pull was lost: the sample broke, the person left. If results are missing "
+            "For example because somebody left, or a sample was lost. If results are missing "
             "because of their values, the answer may be wrong; so say why.",
-            "Give up the pull",
+            "Record that there will be none",
             refused.get("fail") or Fields([reason_field()]),
             danger=True,
         ),
@@ -126,7 +128,7 @@ def forms_of(
         ),
         "unmask": Form(
             "unmask",
-            "Unmask this pull",
+            f"Unmask this {one}",
             "In an emergency: see what is behind its code. The log keeps your name and the reason. "
             "You need the unmasking list, a file that is kept apart from this service.",
             "Record the access, and open the list",
@@ -159,6 +161,7 @@ def may_unmask(study: Study, viewer: Caller) -> bool:
 def ask_fields(study: Checks) -> Fields:
     """Return the fields of the form to ask for pulls."""
     required = study.conduct.require_group
+    who = "person here" if study.conduct.participants is None else "participant"
     hint, blank = (
         ("Say who is here: this study is always asked for a group.", "Please choose")
         if required
@@ -170,7 +173,7 @@ def ask_fields(study: Checks) -> Fields:
     arrivals = [
         Field(
             f"context_{name}",
-            f"{name.capitalize()} of the person here",
+            f"{name.capitalize()} of the {who}",
             hint,
             options=[("", blank), *((value, value) for value in shares)],
             required=required,

@@ -28,6 +28,7 @@ from fairtrial.server.pages.observers import View
 from fairtrial.server.pages.routes import shown, study_page, viewer_of
 from fairtrial.server.pages.site import address
 from fairtrial.server.pages.tabs import PULLS
+from fairtrial.server.pages.words import words_for
 from fairtrial.server.routes.common import PullId, StudyName
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Service, TheService
@@ -276,6 +277,7 @@ async def pull_page(
             state="",
             done=_done(opened, viewer, said),
             number=row.number,
+            participant=_participant_of(opened, row),
             pull_id=pull,
             seen=version_of(opened, row),
             facts=_facts(opened, viewer, row, seen),
@@ -315,18 +317,25 @@ def _facts(study: Study, viewer: Caller, row: PullRow, seen: Entered) -> list[tu
         facts.append(("Block", str(row.tag)))
     facts.append(("State", _STATES.get(row.state, row.state)))
     if row.worker:
-        facts.append(("Asked for by", row.worker))
+        facts.append((words_for(conduct).asked_by, row.worker))
     if row.state == "open" and row.lease_until is not None:
         facts.append(("Due", f"{as_time(row.lease_until):%Y-%m-%d %H:%M} UTC"))
     session = study.session
     [numbers] = numbers_of(session.store, session.id, conduct, [row])
     if numbers.participant is not None:
-        facts.insert(0, ("Participant", numbers.participant))
+        facts.insert(0, ("Number in the log", count(row.number)))
     if numbers.kits:
         facts.append(("Kits", ", ".join(numbers.kits)))
     if seen.values is not None:
         facts.append((_kind_of_values(row, seen), outcome_in_words(seen.values)))
     return facts
+
+
+def _participant_of(study: Study, row: PullRow) -> str:
+    """Return the number of a pull's participant; empty if the study has no such numbers."""
+    session = study.session
+    [numbers] = numbers_of(session.store, session.id, study.checks.conduct, [row])
+    return numbers.participant or ""
 
 
 def _kind_of_values(row: PullRow, seen: Entered) -> str:
@@ -338,12 +347,11 @@ def _kind_of_values(row: PullRow, seen: Entered) -> str:
 
 
 _DONE = {
-    "ask": "pull asked for",
     "tell": "The result is recorded",
     "late_tell": "The late result is recorded",
-    "report": "The reading is recorded",
+    "report": "What you entered is recorded",
     "kit": "The kit is recorded",
-    "fail": "The pull is given up",
+    "fail": "It is recorded that there will be no result",
     "amend": "The correction is recorded",
     "stop": "The study is stopped",
     "close": "Nobody is asked for it any more",
@@ -356,10 +364,14 @@ def _done(study: Study, viewer: Caller, said: str | None) -> str:
         return ""
     if said == "not-found":
         whose = "The study has" if viewer.can("read") else "You have"
-        return f"{whose} no pull of a participant with this number."
+        return f"{whose} no participant with this number."
     kind, _, rest = said.partition("-")
     if kind == "none":
         return _why_no_pull(study, rest)
+    if said == "again":
+        return "This participant was assigned before; asking again has changed nothing."
+    if kind == "ask" and rest == "1" and study.checks.conduct.participants is not None:
+        return "The participant is assigned: see below."
     if kind == "ask" and rest.isascii() and rest.isdigit() and len(rest) < 6:
         # A single pull is shown on its own page.
         where = "" if rest == "1" else ": see the open pulls below"
@@ -378,7 +390,9 @@ def _why_no_pull(study: Study, group: str) -> str:
     with study.session.at_head() as (_, policy):
         why = policy.why_no_pull(**({"group": group} if is_stated else {}))
     if study.stopped:
-        return "The study has stopped and gives no more pulls."
+        return words_for(study.checks.conduct).stopped
+    if why and study.checks.conduct.participants is not None:
+        return f"Nobody can be assigned now: {why}."
     if why:
         return f"There is no pull to give: {why}."
     return "The study has no pull to give before the next result."

@@ -30,6 +30,7 @@ from fairtrial.server.pages.site import (
     page,
 )
 from fairtrial.server.pages.tabs import Tab, tabs_of
+from fairtrial.server.pages.words import words_for
 from fairtrial.server.pages.zoom import wanted, zoom_of
 from fairtrial.server.problems import Refusal
 from fairtrial.server.routes.common import StudyName
@@ -421,6 +422,7 @@ def study_page(
         "zoom": None,
         "problem": "",
         "sections": [markup(part) for part in parts if part is not None],
+        "words": words_for(study.checks.conduct),
         "glossary": markup(glossary(_is_analysis(study))),
         "state": _state(viewer, view),
         "events": view.row.head_seq,

@@ -55,6 +55,7 @@ from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Service, TheService
 from fairtrial.study import Study
 from fairtrial.study.log import PullRow
+from fairtrial.study.writer import participant_key
 from fairtrial.study.writes import (
     Amend,
     Ask,
@@ -92,11 +93,13 @@ async def ask(request: Request, service: TheService, study: StudyName) -> Respon
     } | predictions_typed(fields, checks.problem)
 
     def issue(opened: Study) -> Answer:
+        known = participant and opened.session.pull_with_key(participant_key(participant))
         asked = wanted, form.viewer.actor, lease, form.key, context
         write = Ask(*asked, participant=participant)
         pulls = write_for(service, opened, form.viewer, write).pulls
         if len(pulls) == 1:
-            return Answer(303, address(study, "pulls", pulls[0].id) + "?done=ask-1")
+            done = "again" if known else "ask-1"
+            return Answer(303, address(study, "pulls", pulls[0].id) + f"?done={done}")
         group = quote(context.get("group", ""), safe="")
         done = f"ask-{len(pulls)}" if pulls else f"none-{group}"
         return Answer(303, f"{address(study, 'pulls')}?done={done}")
