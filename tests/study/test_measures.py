@@ -398,9 +398,12 @@ def test_a_table_corrects_what_was_told_early(study, tmp_path) -> None:
     assert (preview.before, preview.after) == ({"cd4": 0.25}, {"cd4": 0.5})
     study.amend_table(path, "wrong dilution")
     assert study.policy.reported(pulls[0])[0] == 0.5
-    _fill(path, header, rows, [(0.5, 1), (0.25, 1)])
-    with raises(InvalidTable):
-        study.amend_table(path, "wrong dilution")
+    _fill(path, header, rows, [(0.75, 1), (0.25, 1)])
+    with pytest.warns(UserWarning, match="1 first result left"):
+        (found,) = study.amend_table(path, "wrong dilution")
+    assert (found.before, found.after) == ({"cd4": 0.5}, {"cd4": 0.75})
+    assert study.policy.reported(pulls[0])[0] == 0.75
+    assert study.tell_table(path)[0].outcome == {"cd4": 0.75, "event_free": 1.0}
     _assert_replays(study)
 
 

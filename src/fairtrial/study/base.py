@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from fairtrial.core import Pull
 from fairtrial.core.keywords import NamedArguments
 from fairtrial.core.notebooks import ShownInNotebooks
 from fairtrial.core.problem import Outcome
+from fairtrial.core.wording import plural
 from fairtrial.errors import ExperimentFinished, InvalidArgument, NothingToAsk
 from fairtrial.study.arguments import as_pairs, as_path
 from fairtrial.study.log import Event, Lease
@@ -628,8 +630,9 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
         Parameters
         ----------
         path : str or path
-            A table as `tell_table` takes it. Rows with a blank value, and rows with the value on
-            record, change nothing.
+            A table as `tell_table` takes it. Rows with a blank value, and rows that say what is on
+            record, change nothing. First results are no corrections: they are left to
+            `tell_table`, and a warning says how many there are.
         reason : str
             Why the results are corrected; recorded with each.
         preview : bool
@@ -654,7 +657,15 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
             If the policy cannot correct outcomes, or the study is on a service.
         """
         table = self._results(path, decimal)
-        return self._carried_out(AmendTable(table, reason, actor, preview)).corrections
+        written = self._carried_out(AmendTable(table, reason, actor, preview))
+        if written.first_results:
+            rows = plural(written.first_results, "first result")
+            warnings.warn(
+                f"{table.name}: {rows} left to be told, because a correction needs a result on "
+                "record: tell the same table next",
+                stacklevel=2,
+            )
+        return written.corrections
 
     def _results(self, path: str | os.PathLike[str], decimal: str | None) -> ResultTable:
         """Return the results in a table, with the pulls that it names."""

@@ -345,9 +345,14 @@ class ResultTable:
         return InvalidArgument(name, f"names the same pull as {where}")
 
     @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self._sheet.file.name
+
+    @property
     def reason(self) -> str:
         """Why pulls fail that the table says have no result."""
-        return f"no result, according to {self._sheet.file.name}"
+        return f"no result, according to {self.name}"
 
     @property
     def _cells(self) -> Iterator[dict[str, Any]]:

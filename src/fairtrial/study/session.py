@@ -278,12 +278,21 @@ class Session:
         try:
             records, writer = self._write(carry_out, flush=write.needs_flush)
         except Previewed as previewed:
-            return Written([], [], previewed.corrections)
+            found = previewed.corrections
+            return Written([], [], found, first_results=previewed.first_results)
         pulls = self.pulls_of(writer.issued)
         stopped = not pulls and writer.stopped
         events = list(map(Event.of, records))
         reason = "" if pulls or not isinstance(write, Ask) else writer.why_no_pull(write)
-        return Written(events, pulls, writer.corrections, stopped, writer.lease, reason)
+        return Written(
+            events,
+            pulls,
+            writer.corrections,
+            stopped,
+            writer.lease,
+            reason,
+            first_results=writer.first_results,
+        )
 
     def unit_key(self, unit: str) -> str:
         """Return the key under which the pull of a unit is found; the unit itself is not kept.

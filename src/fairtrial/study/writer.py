@@ -153,6 +153,7 @@ class Writer:
         self._extended: PullRow | None = None
         self.issued: Sequence[PullRow] = ()
         self.corrections: list[Correction] = []
+        self.first_results = 0
         self._environment = None if environment == study.environment else environment
 
     @property
@@ -765,21 +766,53 @@ class Writer:
     def _amend_table(self, write: AmendTable) -> list[Record]:
         def amend(row: ResultRow) -> list[Record]:
             if row.result is None:
-                accepted = "cannot be a correction: a result that was told stays a result"
-                raise InvalidArgument("failed", accepted)
-            before = self._outcome_of(row.pull_id)
-            if Result.of(row.result).agrees_with(before):
+                self._check_failure(row.pull_id)
                 return []
-            events = self._amend(Amend(row.pull_id, row.result, write.reason, write.actor))
-            found = Correction(row.pull_id, before, row.result, row.participant)
+            given = self._correctable(row.pull_id, row.result)
+            if given is None or Result.of(given).agrees_with(
+                before := self._outcome_of(row.pull_id)
+            ):
+                return []
+            events = self._amend(Amend(row.pull_id, given, write.reason, write.actor))
+            found = Correction(row.pull_id, before, given, row.participant)
             self.corrections.append(found)
             return events
 
         events = self._by_row(write.table, amend)
         if write.preview:
             # The error undoes everything that was tried.
-            raise Previewed(self.corrections)
+            raise Previewed(self.corrections, self.first_results)
         return events
+
+    def _check_failure(self, pull_id: str) -> None:
+        """Raise if a table says that a pull failed which has a result."""
+        row = self.pull(pull_id)
+        if row.told_seq is not None or self._reported(row):
+            accepted = "cannot be a correction: a result that was told stays a result"
+            raise InvalidArgument("failed", accepted)
+        if row.state == "open":
+            self.first_results += 1
+
+    def _correctable(self, pull_id: str, given: Outcome) -> Outcome | None:
+        """Return what of a row of a table corrects a result on record; None if nothing does.
+
+        The table of a plate is often filled in further when it is corrected. What it says first
+        about a pull is no correction, so it is left to be told.
+        """
+        row = self.pull(pull_id)
+        if row.told_seq is not None:
+            return given
+        known = self._reported(row)
+        stated = {**self._withdrawn(row), **known}
+        fields = Result.of(given).fields if stated else None
+        own = {
+            name: value
+            for name, value in (fields or {}).items()
+            if name in known or (value is None and name in stated)
+        }
+        if fields is None or len(own) < len(fields):
+            self.first_results += 1
+        return own or None
 
     def _by_row(self, table: ResultTable, do: Callable[[ResultRow], list[Record]]) -> list[Record]:
         """Carry out the rows of a table; raise one error for all that are refused."""
@@ -916,9 +949,10 @@ class Writer:
 class Previewed(Exception):
     """Carries what a table would correct out of a write, which it undoes."""
 
-    def __init__(self, corrections: list[Correction]) -> None:
+    def __init__(self, corrections: list[Correction], first_results: int) -> None:
         super().__init__()
         self.corrections = corrections
+        self.first_results = first_results
 
 
 def _key_of(ask: Ask) -> str | None:

@@ -66,7 +66,8 @@ class Written(NamedTuple):
     """What a write has done: its events, pulls and corrections, and the lease that it extended.
 
     `stopped` says, if no pulls were issued, whether the study has stopped, and `reason` why a
-    running study gives none, if there is a special reason.
+    running study gives none, if there is a special reason. `first_results` is the number of rows
+    of a table of corrections that have a first result, which was not taken.
     """
 
     events: list[Event]
@@ -75,6 +76,7 @@ class Written(NamedTuple):
     stopped: bool = False
     lease: Lease | None = None
     reason: str = ""
+    first_results: int = 0
 
 
 @dataclass(frozen=True, slots=True)
