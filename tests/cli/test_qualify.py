@@ -117,3 +117,14 @@ def test_every_check_is_made(folder, monkeypatch):
         monkeypatch.setattr(report, name, lambda *_, name=name, **__: made.append(name) or [])
     assert list(report.checks(report.Request("o", "r", folder))) == []
     assert made == ["installation_checks", "decision_checks", "storage_checks"]
+
+
+def test_whatever_does_not_pass_says_why_on_its_own_line(folder, invoke, checks):
+    def impossible():
+        raise CheckSkipped("no machine code\nat all")
+
+    checks(impossible)
+    lines = invoke("qualify", *WHO).stdout.splitlines()
+    (at,) = [place for place, line in enumerate(lines) if line.startswith("skipped")]
+    assert lines[at].endswith(": no machine code")
+    assert lines[at + 1] == "        at all"

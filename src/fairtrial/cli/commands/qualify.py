@@ -59,9 +59,7 @@ def qualify(
     for check in checks(request):
         done.append(check)
         if not as_json:
-            say(f"{check.outcome:8}{check.name}")
-            if check.outcome != "passed":
-                say(_indented(check.details))
+            say(_line(check))
     found = Qualification(request, begun, now(), done)
     paths = write(found)
     if as_json:
@@ -89,8 +87,13 @@ def _request(
     return Request(operator.strip(), reason.strip(), output, database, compile_all)
 
 
-def _indented(text: str) -> str:
-    return "\n".join(f"        {line}" for line in text.splitlines())
+def _line(check: Check) -> str:
+    """Return the line of a check, with why it did not pass; further lines are indented."""
+    said = f"{check.outcome:8}{check.name}"
+    if check.outcome == "passed":
+        return said
+    first, *more = check.details.splitlines() or ["no reason was given"]
+    return "\n".join([f"{said}: {first}", *(f"        {line}" for line in more)])
 
 
 def _summary(found: Qualification) -> str:
