@@ -43,15 +43,20 @@ def found():
 def test_claims_are_those_of_the_runs(found):
     row = found.row("full")
     by_claim = {(claim.arm, claim.kind): claim for claim in row.claims}
-    assert len(by_claim) == 6
+    assert len(by_claim) == 9
     named = row.simulation.decided & (row.simulation.answer == "new")
     assert by_claim["new", "best"].made.count == named.sum() > 0
     assert by_claim["new", "better"].made.count == row.simulation.better[:, 2].sum() > 0
     assert {key for key, claim in by_claim.items() if claim.true} == {
+        ("weak", "better within limits"),
         ("weak", "better"),
+        ("new", "better within limits"),
         ("new", "better"),
         ("new", "best"),
     }
+    both = row.simulation.better & row.simulation.within_limits
+    assert by_claim["new", "better within limits"].made.count == both[:, 2].sum()
+    assert [claim.arm for claim in row.claims if claim.breaks_limit] == ["bad"] * 3
     false = row.simulation.wrong | row.simulation.better[:, 3]
     assert row.false_claims.count == false.sum()
 
@@ -60,6 +65,39 @@ def test_no_claim_is_true_if_all_arms_are_equal(found):
     row = found.row("null")
     assert not any(claim.true for claim in row.claims)
     assert row.false_claims.count >= row.wrong.count
+
+
+def test_a_better_arm_that_breaks_a_limit_has_no_true_claim_with_limits():
+    """Toxic is better than the control, and beyond the ceiling of harm in one group."""
+    problem = subpopulations.Problem(
+        ["control", "safe", "toxic"],
+        ["x", "y"],
+        floors=None,
+        control="control",
+        measures={"healed": (0, 1), "harmed": (0, 1)},
+        objective="healed",
+        direction={"harmed": "minimize"},
+        margin=[{"measure": "harmed", "bound": 0.1}],
+    )
+    healed = [[0.1, 0.1], [0.9, 0.9], [0.9, 0.9]]
+    harmed = [[0.05, 0.05], [0.02, 0.02], [0.6, 0.6]]
+    environment = subpopulations.BernoulliEnvironment(problem, {"healed": healed, "harmed": harmed})
+    policy = subpopulations.BlockBetting(problem, delta=0.1)
+    row = operating_characteristics(
+        policy, [Scenario("full", environment)], 900, replications=6, progress=False
+    )[0]
+    by_claim = {(claim.arm, claim.kind): claim for claim in row.claims}
+    toxic = by_claim["toxic", "better within limits"]
+    assert not toxic.true
+    assert toxic.made.count == 0
+    assert by_claim["toxic", "better"].true
+    assert by_claim["toxic", "better"].breaks_limit
+    assert by_claim["toxic", "better"].made.count > 0
+    safe = by_claim["safe", "better within limits"]
+    assert safe.true
+    assert 0 < safe.made.count <= by_claim["safe", "better"].made.count
+    # The order of the columns of the report.
+    assert [claim.kind for claim in row.claims[:3]] == ["better within limits", "better", "best"]
 
 
 def test_without_a_control_nothing_is_claimed_against_it():

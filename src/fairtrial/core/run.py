@@ -64,6 +64,9 @@ class Run:
     better : tuple of bool
         By arm, whether the interval of its difference from the problem's control shows that it is
         better; empty unless there is a control and estimates were requested.
+    within_limits : tuple of bool
+        By arm, whether each of its limits is shown to be kept, by its interval, its own bets
+        or the answer; empty also if the problem has no limits.
     """
 
     answer: Any
@@ -78,6 +81,7 @@ class Run:
     difference: float = math.nan
     lost: int = 0
     better: tuple[bool, ...] = ()
+    within_limits: tuple[bool, ...] = ()
 
 
 @named_arguments

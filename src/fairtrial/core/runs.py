@@ -34,7 +34,7 @@ class Runs:
     Parameters
     ----------
     answer, status, stopping_time, pulls, elapsed, cancelled, estimate, interval, difference, lost,
-        better
+        better, within_limits
         As in `Run`.
     metrics : mapping of str to ndarray of float
         NaN if a run does not have one.
@@ -51,6 +51,7 @@ class Runs:
     difference: NDArray[np.float64]
     lost: NDArray[np.int64]
     better: NDArray[np.bool_]
+    within_limits: NDArray[np.bool_]
     metrics: Mapping[str, NDArray[np.float64]]
 
     @classmethod
@@ -60,6 +61,7 @@ class Runs:
             answer=_objects([run.answer for run in runs]),
             metrics=_columns([run.metrics for run in runs]),
             better=_padded([np.array([run.better], dtype=np.bool_) for run in runs]),
+            within_limits=_padded([np.array([run.within_limits], np.bool_) for run in runs]),
             **{
                 name: np.array([getattr(run, name) for run in runs], dtype=dtype)
                 for name, dtype in _TYPES.items()
@@ -90,6 +92,7 @@ class Runs:
             difference=unknown,
             lost=np.zeros(number, np.int64),
             better=np.zeros((number, 0), np.bool_),
+            within_limits=np.zeros((number, 0), np.bool_),
             metrics=_columns(metrics),
         )
 
@@ -100,6 +103,7 @@ class Runs:
         return cls(
             answer=np.concatenate([part.answer for part in parts]),
             better=_padded([part.better for part in parts]),
+            within_limits=_padded([part.within_limits for part in parts]),
             metrics={
                 name: np.concatenate(
                     [part.metrics.get(name, np.full(len(part), math.nan)) for part in parts]
@@ -115,6 +119,7 @@ class Runs:
             self,
             answer=_view(self.answer),
             better=_view(self.better),
+            within_limits=_view(self.within_limits),
             metrics={name: _view(values) for name, values in self.metrics.items()},
             **{name: _view(getattr(self, name)) for name in _TYPES},
         )

@@ -70,11 +70,17 @@ def claims(found: OperatingCharacteristics) -> Markup | None:
     rows = [row for row in found if row.claims]
     if not rows:
         return None
-    heads = ("Scenario", "Most pulls", "Arm", "Better than the control", "Best of all")
-    cells = []
+    titles = {claim.kind: _TITLES[claim.kind] for claim in rows[0].claims}
+    limited = "better within limits" in titles
+    if limited:
+        titles["better"] += ", limits not considered"
+    cells: list[tuple[object, ...]] = []
     for row in rows:
-        for better, best in zip(row.claims[::2], row.claims[1::2], strict=True):
-            cells.append((*_place(row), label(better.arm), _claim(better), _claim(best)))
+        for arm in dict.fromkeys(claim.arm for claim in row.claims):
+            own = [claim for claim in row.claims if claim.arm == arm]
+            said = f"{arm}, breaks a limit" if own[0].breaks_limit else arm
+            cells.append((*_place(row), label(said), *map(_claim, own)))
+    heads = ("Scenario", "Most pulls", "Arm", *titles.values())
     errors = [
         (*_place(row), _share(row.wrong), _share(row.false_claims))
         for row in rows
@@ -85,14 +91,32 @@ def claims(found: OperatingCharacteristics) -> Markup | None:
     return section(
         "Claims",
         element("p", _ABOUT_CLAIMS),
-        table(title, heads, cells, words={0, 2, 3, 4}),
+        element("p", _ABOUT_LIMITS) if limited else None,
+        table(title, heads, cells, words={0, *range(2, len(heads))}),
         table("Type I error, family-wise", wrong, errors, words={0}),
         element("p", _bounds_of_errors(found)),
     )
 
 
+_TITLES = {
+    "better within limits": "Better than the control, and keeps every limit",
+    "better": "Better than the control",
+    "best": "Best of all",
+}
+
+_ABOUT_LIMITS = (
+    "The question has limits, so the claim that an arm can be used is that it is better than the "
+    "control and keeps every limit: besides its difference, each of its limits is shown to be "
+    "kept, by its interval, by bets on this limit alone, or because the arm is the answer. It is "
+    "false if any part is false. A difference or a limit alone is shown falsely with at most the "
+    "accepted error probability, whatever the number of limits, and the answer is wrong with at "
+    "most the same probability; so the bound for this claim is twice that. That an arm is better, "
+    "limits not considered, is only a part of it: for an arm that breaks a limit, this share is no "
+    "power, but says how often a harmful arm looks better."
+)
+
 _ABOUT_CLAIMS = (
-    "A study can claim two things of an arm: that it is better than the control (the interval of "
+    "A study can claim of an arm that it is better than the control (the interval of "
     "its difference, which holds at all times, excludes zero), and that it is the best of all (it "
     "is named as the answer). If a claim is true, its share is its power; if it is false, its "
     "share is its type I error. Intervals are exact and cover the error of the simulation."
@@ -103,20 +127,25 @@ def _bounds_of_errors(found: OperatingCharacteristics) -> str:
     delta = found.policy.delta
     if delta is None:
         return "The policy promises no error probability, so these shares are all that is known."
-    arms = len(found[0].claims) // 2
+    arms = len({claim.arm for claim in found[0].claims})
     total = min(1.0, delta * (arms + 1))
+    limited = any(claim.kind == "better within limits" for claim in found[0].claims)
+    twice = f", and {2 * delta:g} for the one with limits" if limited else ""
     return (
-        f"What the policy promises, for every single claim: at most {delta:g}. The claim that some "
+        f"What the policy promises, for every single claim: at most {delta:g}"
+        f"{twice}. The claim that some "
         "arm other than the control is the best is wrong with a probability of at most "
         f"{delta:g} in total if the control is a best acceptable arm, because it requires that the "
         "control is excluded, which is a right answer then: not for each arm, and not more if all "
-        f"arms are equal. The {arms} intervals against the control are not adjusted for their "
+        f"arms are equal. The {arms} comparisons with the control are not adjusted for their "
         f"number, so over all claims the bound is {number(total, 3)}, the sum. A protocol that "
         "needs one family-wise level can name the answer as its only confirmatory claim."
     )
 
 
 def _claim(claim: Claim) -> str:
+    if claim.breaks_limit and claim.true:
+        return f"no power: {_share(claim.made)}"
     kind = "power" if claim.true else "type I error"
     return f"{kind} {_share(claim.made)}"
 
@@ -211,7 +240,9 @@ _USUAL_DESIGNS = (
     "an arm exceeds its boundary; they name the arm with the largest test statistic. All are "
     "sized for a power of 90 % for the right answer with the assumed means, in that arm's "
     "comparison, and were simulated 10,000 times in each scenario, with results at once. The "
-    "policy answers more: which arm is the best of those that keep all limits."
+    "policy answers more: which arm is the best of those that keep all limits. Where there are "
+    "limits, the claim that an arm is better and keeps all of them has no counterpart here: only "
+    "the claims without limits answer the same question."
 )
 
 _HEADS_OF_DESIGNS = (
@@ -220,7 +251,7 @@ _HEADS_OF_DESIGNS = (
     "Most",
     "Mean",
     "Right answer named",
-    "Some better arm shown",
+    "Some better arm shown (no limits)",
     "Arm beyond a limit named",
     "Any false claim",
 )

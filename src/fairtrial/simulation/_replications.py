@@ -15,7 +15,7 @@ import numpy as np
 
 from fairtrial.core import Environment, Policy, Problem, Run, run_policy
 from fairtrial.core.numpy_streams import can_reseed, stream_of
-from fairtrial.core.recommendation import Effect
+from fairtrial.core.recommendation import Effect, Estimate, Progress
 from fairtrial.core.runs import Runs
 from fairtrial.core.streams import streams_of
 
@@ -103,7 +103,8 @@ def run_of(task: Task, index: int) -> Run:
 def _with_claims(run: Run, policy: Policy) -> Run:
     """Return the run with the arms that are shown to be better than the problem's control."""
     control = policy.problem.get_params().get("control")
-    effects = [one for one in policy.progress().effects if one.group is None]
+    progress = policy.progress()
+    effects = [one for one in progress.effects if one.group is None]
     if control is None or not effects:
         return run
     shown = {
@@ -112,7 +113,53 @@ def _with_claims(run: Run, policy: Policy) -> Run:
         if effect.reference == control and _is_gain(effect, policy.problem)
     }
     arms = dict.fromkeys(labels["arm"] for labels in policy.problem.action_labels)
-    return replace(run, better=tuple(arm in shown for arm in arms))
+    kept = arms_within_limits(progress)
+    return replace(
+        run,
+        better=tuple(arm in shown for arm in arms),
+        within_limits=() if kept is None else tuple(str(arm) in kept for arm in arms),
+    )
+
+
+def arms_within_limits(progress: Progress) -> set[str] | None:
+    """Return the arms each of whose limits is shown to be kept; None if there are no limits.
+
+    An arm that is the answer keeps all of its limits. So an arm that breaks one is here with
+    probability at most 2 delta: delta for the evidence about this limit, and delta for the answer.
+    """
+    found = progress.recommendation
+    answer = str(found.arm) if found.decided and found.arm is not None else None
+    shown: dict[str, bool] = {}
+    for arm, is_kept in _limits_kept(progress):
+        shown[arm] = shown.get(arm, True) and (is_kept or arm == answer)
+    return {arm for arm, is_kept in shown.items() if is_kept} if shown else None
+
+
+def _limits_kept(progress: Progress) -> Iterator[tuple[str, bool]]:
+    """Yield each limited arm, and whether this limit is shown to be kept."""
+    holds = progress.intervals == "anytime"
+    for one in progress.measure_limits:
+        ends = (one.bound, None) if one.kind == "floor" else (None, one.bound)
+        is_kept = one.met_by_bets or _is_between(one.lower, one.upper, *ends)
+        yield str(one.arm), holds and is_kept
+    if progress.measure_limits:
+        return
+    limited: list[tuple[str, Estimate | Effect]] = [
+        (str(one.labels.get("arm")), one) for one in (*progress.actions, *progress.arms)
+    ]
+    limited += [(str(one.arm), one) for one in progress.effects]
+    for arm, each in limited:
+        if each.lower_limit is not None or each.upper_limit is not None:
+            limits = each.lower_limit, each.upper_limit
+            yield arm, holds and _is_between(each.lower, each.upper, *limits)
+
+
+def _is_between(
+    lower: float | None, upper: float | None, least: float | None, most: float | None
+) -> bool:
+    """Return whether an interval is within its limits; None is no end, or no limit."""
+    low, high = -math.inf if lower is None else lower, math.inf if upper is None else upper
+    return (least is None or low >= least) and (most is None or high <= most)
 
 
 def _is_gain(effect: Effect, problem: Problem) -> bool:

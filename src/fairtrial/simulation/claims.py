@@ -36,13 +36,17 @@ class Claim:
     ----------
     arm : str
         The arm that it is about.
-    kind : {"best", "better"}
-        ``"best"``: the arm was named as the answer. ``"better"``: the interval of its difference
-        from the control, which holds at all times, shows that it is better.
+    kind : {"better within limits", "better", "best"}
+        ``"better"``: the interval of the arm's difference from the control, which holds at all
+        times, shows that it is better, whatever its limits. ``"better within limits"``: besides,
+        each of its limits is shown to be kept; only if the problem has limits. ``"best"``: the arm
+        was named as the answer.
     true : bool
         Whether the claim is true in the scenario. No arm is the best if the best arms are equal.
     made : Proportion
         Runs that made the claim: its power if it is true, its type I error if it is false.
+    breaks_limit : bool
+        Whether the arm breaks a limit in the scenario: then no claim of it has a power that counts.
 
     Examples
     --------
@@ -54,11 +58,18 @@ class Claim:
     kind: str
     true: bool
     made: Proportion
+    breaks_limit: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the claim as JSON's own types."""
         made = self.made.to_dict()
-        return {"arm": self.arm, "kind": self.kind, "true": self.true, "made": made}
+        return {
+            "arm": self.arm,
+            "kind": self.kind,
+            "true": self.true,
+            "made": made,
+            "breaks_limit": self.breaks_limit,
+        }
 
 
 def control_of(problem: Problem) -> str | None:
@@ -75,7 +86,11 @@ def arms_of(problem: Problem) -> list[str]:
 def claims_of(scenario: Scenario, found: Simulation, share: Share) -> tuple[Claim, ...]:
     """Return the claims about each arm against the control; empty without a control."""
     rows = _claims(scenario, found)
-    return tuple(Claim(arm, kind, true, share(int(made.sum()))) for arm, kind, true, made in rows)
+    kept = _kept(scenario)
+    return tuple(
+        Claim(arm, kind, true, share(int(made.sum())), not kept.get(arm, True))
+        for arm, kind, true, made in rows
+    )
 
 
 def false_claims(scenario: Scenario, found: Simulation, share: Share) -> Proportion | None:
@@ -91,10 +106,14 @@ def _claims(
     if not found.better.size:
         return
     control, better_in_truth = control_of(found.problem), _better(scenario)
-    right = right_answers(scenario)
+    right, kept, within = right_answers(scenario), _kept(scenario), found.within_limits
     for place, arm in enumerate(arms_of(found.problem)):
         if arm != control:
-            yield arm, "better", better_in_truth[arm], found.better[:, place]
+            better, is_better = found.better[:, place], better_in_truth[arm]
+            if within.size:
+                true = is_better and kept.get(arm, True)
+                yield arm, "better within limits", true, better & within[:, place]
+            yield arm, "better", is_better, better
             yield arm, "best", arm in right, found.decided & (found.answer == arm)
 
 
@@ -118,6 +137,12 @@ def _better(scenario: Scenario) -> Mapping[str, bool]:
     gains = _gains(scenario)
     base = gains[str(control_of(scenario.environment.problem))]
     return {arm: gain > base for arm, gain in gains.items()}
+
+
+def _kept(scenario: Scenario) -> Mapping[str, bool]:
+    """Return by arm whether it keeps all limits; empty if the family is not known."""
+    family = scenario.environment.problem.family
+    return family_of(family).acceptable(scenario.environment) if family in FAMILIES else {}
 
 
 def exposure_of(scenario: Scenario, found: Simulation) -> dict[str, float]:

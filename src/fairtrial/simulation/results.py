@@ -64,6 +64,9 @@ class Simulation(ShownInNotebooks):
     better : ndarray of bool, shape (replications, arms)
         Arms that were shown to be better than the problem's control by the interval of their
         difference, if `estimates` was set; without a control, the array has no columns.
+    within_limits : ndarray of bool, shape (replications, arms)
+        Arms each of whose limits was shown to be kept, by its interval, its own bets or the
+        answer; without a control or limits, the array has no columns.
     metrics : mapping of str to ndarray of float, shape (replications,)
         Metrics that the family adds; NaN if a run does not have one.
     problem : Problem
@@ -103,6 +106,7 @@ class Simulation(ShownInNotebooks):
     difference: NDArray[np.float64]
     lost: NDArray[np.int64]
     better: NDArray[np.bool_]
+    within_limits: NDArray[np.bool_]
     metrics: Mapping[str, NDArray[np.float64]]
     problem: Problem
     policy: str
@@ -145,6 +149,7 @@ class Simulation(ShownInNotebooks):
             difference=columns.difference,
             lost=columns.lost,
             better=columns.better,
+            within_limits=columns.within_limits,
             metrics=columns.metrics,
             problem=policy.problem,
             policy=repr(policy),
