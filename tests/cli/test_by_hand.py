@@ -466,8 +466,9 @@ def test_close_ends_an_arm_or_a_group_once(created, document, invoke):
     again, _ = document("study", "close", created, "--group", "x", "--reason", "other")
     assert again["changed"] is False
     assert document("study", "ask", created)[1].exit_code == ExitCode.USAGE
-    asked, _ = document("study", "ask", created, "--group", "y")
+    asked, result = document("study", "ask", created, "--group", "y")
     assert asked["pulls"][0]["labels"]["group"] == "y"
+    assert "group x is closed: this study can hardly decide any more" in result.stderr
     assert "group x: harm" in " ".join(invoke("study", "history", created).stdout.split())
     closed, _ = document("study", "close", created, "--arm", "a", "--reason", "harm")
     assert closed["notes"] == []

@@ -178,6 +178,21 @@ def said_of_closed_groups(groups: Sequence[str]) -> str:
     )
 
 
+def said_at_ask_of_closed_groups(groups: Sequence[str]) -> str:
+    """Return in one line what whoever asks for a pull must know once people have closed groups.
+
+    Examples
+    --------
+    >>> said_at_ask_of_closed_groups(["old"]).partition(":")[0]
+    'group old is closed'
+    """
+    are = f"group {groups[0]} is" if len(groups) == 1 else f"groups {listed(groups)} are"
+    return (
+        f"{are} closed: this study can hardly decide any more, and results of new people are only "
+        "recorded, nearly all without counting; ask who is in charge whether to stop it"
+    )
+
+
 def said_of_rows(rows: str) -> str:
     """Return what a reader must know about runs that draw recorded rows.
 

@@ -598,6 +598,18 @@ def test_an_arm_is_closed_on_the_page_with_its_reason(people, storage):
     assert 'value="arm-app"' not in chief.get(PULLS).text
 
 
+def test_a_ward_that_asks_reads_that_new_results_hardly_count_after_a_group_is_closed(people):
+    said = "can hardly decide any more"
+    assert said not in people["clinic"].get(PULLS).text
+    chief = people["chief"]
+    listed = chief.get(PULLS).text
+    part = next(one for one in re.findall('value="(group-[^"]*)"', listed))
+    assert chief.send(PULLS, f"{FORMS}/close", part=part, reason="two falls").status_code == 303
+    page = people["clinic"].get(PULLS).text
+    assert said in page
+    assert "two falls" not in page
+
+
 @pytest.mark.parametrize(
     "typed", [{"part": ""}, {"part": "arm-x"}, {"part": "arm-app", "reason": ""}]
 )

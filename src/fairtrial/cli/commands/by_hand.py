@@ -19,7 +19,13 @@ from fairtrial.cli.output import answer, decimal_option, emit, json_option, say
 from fairtrial.cli.units import read_units
 from fairtrial.core.cells import number_of
 from fairtrial.core.tables import require_written
-from fairtrial.core.wording import choices, plural, said_of_closed_control, said_of_closed_groups
+from fairtrial.core.wording import (
+    choices,
+    plural,
+    said_at_ask_of_closed_groups,
+    said_of_closed_control,
+    said_of_closed_groups,
+)
 from fairtrial.errors import (
     AccessRefused,
     AlreadyTold,
@@ -30,6 +36,7 @@ from fairtrial.errors import (
     NothingToAsk,
     StorageError,
 )
+from fairtrial.study import Study
 from fairtrial.study.pull import MASKED
 from fairtrial.study.pull_tables import participants_of, write_pulls
 
@@ -177,6 +184,7 @@ def ask(
         # A single ask gives the reason why there is none.
         pulls = pulls or [opened.ask(unit=unit, **details)]
         _show_pulls(opened, pulls, table, as_json)
+        _say_what_is_closed(opened)
         if len(pulls) < number:
             say(
                 f"{opened.name}: only {plural(len(pulls), 'pull')} can be given now.",
@@ -243,6 +251,7 @@ def _ask_for_all(
         pulls.append(pull)
     units = {pull.id: one.name for pull, one in zip(pulls, listed, strict=False)}
     _show_pulls(opened, pulls, table, as_json, units)
+    _say_what_is_closed(opened)
 
 
 def _ask_for_participants(
@@ -266,6 +275,17 @@ def _ask_for_participants(
             say(f"{opened.name}: {left} {number} on: {error}", err=True)
             break
     _show_pulls(opened, pulls, table, as_json, asked=opened.asked_for(pulls))
+    _say_what_is_closed(opened)
+
+
+def _say_what_is_closed(opened: AnyStudy) -> None:
+    """Say on standard error that new results will hardly count once a group is closed."""
+    # A service says so on its page; from here its whole log would have to be read at every ask.
+    if not isinstance(opened, Study) or opened.stopped:
+        return
+    groups = [one.body["group"] for one in opened.rare_events("close") if one.body.get("group")]
+    if groups:
+        say(f"{opened.name}: {said_at_ask_of_closed_groups(groups)}.", err=True)
 
 
 @click.command(epilog=EPILOG)

@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from fairtrial.core.wording import plural
+from fairtrial.core.wording import plural, said_at_ask_of_closed_groups
 from fairtrial.errors import UnknownPull
 from fairtrial.presentation.words import count, number, outcome_in_words
 from fairtrial.server.blinding import Entered, entered, require_own, sees_arms
@@ -156,6 +156,7 @@ async def pulls_page(
             headers=NO_CACHE,
             done=_done(opened, viewer, said),
             stopped=opened.stopped,
+            closed=_said_of_closed(opened),
             ask=again.get("ask") or ask_fields(opened.checks),
             stop=again.get("stop") or stop_fields(),
             close=again.get("close") or (close_fields(opened) if viewer.can("admin") else None),
@@ -177,6 +178,16 @@ async def pulls_page(
         )
 
     return await shown(request, service, viewer, study, make, may_be_known=status == 200)
+
+
+def _said_of_closed(opened: Study) -> str:
+    """Return what whoever asks must know if people have closed groups; otherwise nothing."""
+    closings = opened.rare_events("close")
+    groups = [one.body["group"] for one in closings if one.body.get("group")]
+    if not groups:
+        return ""
+    said = said_at_ask_of_closed_groups(groups)
+    return f"{said[0].upper()}{said[1:]}."
 
 
 class _Shown:
