@@ -732,7 +732,7 @@ def test_progress_and_outstanding_show_the_state_now(make_study):
     assert study.outstanding()[0].arm == second.arm
 
 
-def test_a_trace_is_evenly_spaced_and_ends_now(make_study):
+def test_a_trace_has_every_second_or_fourth_or_eighth_result_and_ends_now(make_study):
     study = make_study(Serving)
     for index in range(50):
         pull = study.ask()
@@ -742,7 +742,7 @@ def test_a_trace_is_evenly_spaced_and_ends_now(make_study):
             study.tell(pull, 1.0)
     study.ask()
     trace = study.trace(points=10)
-    assert [moment.told for moment in trace] == [0, 5, 10, 15, 20, 25, 30, 35, 40, 45]
+    assert [moment.told for moment in trace] == [0, 8, 16, 24, 32, 40, 45]
     assert trace[-1] == study.progress()
     assert [moment.told for moment in study.trace(points=1000)] == list(range(46))
     with raises(InvalidArgument, "points"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -41,6 +42,7 @@ __all__ = [
     "progress_of",
     "pulled",
     "pulls_of",
+    "regular_moments",
     "replay_actor",
     "replay_note",
     "reported_actions",
@@ -397,6 +399,35 @@ class LeadPeriod:
     leader: str
     start: int
     end: int
+
+
+def regular_moments(trace: Sequence[Progress]) -> tuple[list[Progress], int]:
+    """Return the moments of the whole without those of a close-up, and the results between them.
+
+    Parameters
+    ----------
+    trace : sequence of Progress
+        Moments of one experiment, in order; the last is the end.
+
+    Returns
+    -------
+    list of Progress, int
+        The moments with the same number of results from each to the next, and the end.
+
+    Examples
+    --------
+    >>> from fairtrial.core import Recommendation
+    >>> running = Recommendation(None, "running")
+    >>> trace = [Progress(running, told, told, 0) for told in (0, 4, 5, 6, 8, 11)]
+    >>> moments, stride = regular_moments(trace)
+    >>> [moment.told for moment in moments], stride
+    ([0, 4, 8, 11], 4)
+    """
+    told = [moment.told for moment in trace]
+    stride = max((after - one for one, after in pairwise(told[:-1])), default=1)
+    if not {*range(told[0], told[-2] + 1 if len(told) > 1 else 0, stride)} <= {*told}:
+        return list(trace), stride
+    return [moment for moment in trace[:-1] if moment.told % stride == 0] + [trace[-1]], stride
 
 
 def lead_periods(trace: Sequence[Progress]) -> list[LeadPeriod]:

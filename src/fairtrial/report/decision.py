@@ -24,7 +24,7 @@ from fairtrial.presentation.charts import evidence_chart
 from fairtrial.presentation.cuts import shown_alternatives
 from fairtrial.presentation.limits import finite, limits_of
 from fairtrial.presentation.panels import certain_distance
-from fairtrial.presentation.sources import answered
+from fairtrial.presentation.sources import answered, lead_periods, regular_moments
 from fairtrial.presentation.words import (
     because,
     count,
@@ -169,12 +169,10 @@ def _closest_calls(found: Findings) -> list[str]:
 def _evidence(found: Findings) -> Markup:
     whole = evidence_chart(found.trace)
     chart = found.zoomed(whole)
-    led = [
-        f"{shorten(one.leader, LABEL_LENGTH)} from {count(one.start)}" for one in whole.lead_periods
-    ]
-    caption = f"{_standing_of_evidence(found.progress)} Who led: {_in_turn(led)}."
+    led = _who_led(found.trace)
+    caption = f"{_standing_of_evidence(found.progress)} {led}"
     if whole.is_empty and not any(whole.threshold):
-        said = f"This policy reports no strength of evidence. Who led: {_in_turn(led)}."
+        said = f"This policy reports no strength of evidence. {led}"
         return text_of([element("h3", "Evidence"), element("p", said)])
     moments = _some(_within(found.trace, chart.span))
     places = decimals(v for one in moments for v in (one.evidence, one.threshold))
@@ -214,6 +212,18 @@ def _evidence(found: Findings) -> Markup:
             ),
         ]
     )
+
+
+def _who_led(trace: Sequence[Progress]) -> str:
+    """Return who led from when on, and at which moments this was looked at."""
+    moments, stride = regular_moments(trace)
+    begin = next((moment.told for moment in moments if moment.told), 0)
+    led = [
+        f"{shorten(one.leader, LABEL_LENGTH)} from {count(one.start or begin)}"
+        for one in lead_periods(moments)
+    ]
+    sampled = f", looked at every {count(stride)} results and at the end" if stride > 1 else ""
+    return f"Who led{sampled}: {_in_turn(led)}."
 
 
 def _in_turn(led: Sequence[str]) -> str:

@@ -430,7 +430,8 @@ class Study(BaseStudy):
     def trace(self, points: int = 200) -> list[Progress]:
         """Return the study's progress at up to `points` earlier times, and now.
 
-        The times are evenly spaced in outcomes; the log is replayed for them.
+        The times are after every outcome, or every 2nd, 4th, 8th... if there are too many. The log
+        is replayed for them. Pages show the same times.
         """
         wanted = check_integer("points", points, low=2)
         with self._session.at_head() as (row, policy):

@@ -4,17 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import numpy as np
-
 from fairtrial.core import Policy, Progress
 from fairtrial.study.log import TELLS, Step
 from fairtrial.study.replica import Replica
 
-__all__ = ["Moments", "trace"]
+__all__ = ["Moments", "stride_of", "trace"]
+
+
+def stride_of(tells: int, points: int) -> int:
+    """Return from one moment to the next how many results there are: a power of two.
+
+    Powers of two let a page that follows a growing log drop every other moment, and still have
+    the same moments as a report that reads the whole log.
+
+    Parameters
+    ----------
+    tells : int
+        Number of outcomes in the log.
+    points : int
+        Largest number of moments, from the start of the log, without its end.
+
+    Returns
+    -------
+    int
+        The stride.
+
+    Examples
+    --------
+    >>> stride_of(199, 200), stride_of(200, 200), stride_of(1_974, 200)
+    (1, 2, 16)
+    """
+    stride = 1
+    while tells // stride + 1 > points:
+        stride *= 2
+    return stride
 
 
 class Moments:
-    """Notes the progress at evenly spaced numbers of outcomes, while they are told.
+    """Notes the progress after every outcome or every 2nd, 4th, 8th..., while they are told.
 
     Parameters
     ----------
@@ -23,7 +50,7 @@ class Moments:
     tells : int
         Number of outcomes that will be told.
     points : int
-        Largest number of moments; the first is the start of the log, the last its end.
+        Largest number of moments, from the start of the log, without its end.
     """
 
     def __init__(self, replica: Replica, tells: int, points: int) -> None:
@@ -44,7 +71,7 @@ class Moments:
 
 
 def trace(steps: Iterable[Step], policy: Policy, tells: int, points: int) -> list[Progress]:
-    """Return the progress at evenly spaced numbers of outcomes.
+    """Return the progress after every outcome or every 2nd, 4th, 8th..., and at the end.
 
     Parameters
     ----------
@@ -55,7 +82,7 @@ def trace(steps: Iterable[Step], policy: Policy, tells: int, points: int) -> lis
     tells : int
         Number of outcomes in the log.
     points : int
-        Largest number of times; the first is the start of the log, the last its end.
+        Largest number of moments, from the start of the log, without its end.
     """
     replica = Replica(policy)
     moments = []
@@ -67,7 +94,7 @@ def trace(steps: Iterable[Step], policy: Policy, tells: int, points: int) -> lis
 
 def _stops(tells: int, points: int) -> set[int]:
     """Return the numbers of outcomes of the moments, without the end."""
-    return {int(stop) for stop in np.linspace(0, tells, points).round()} - {tells}
+    return set(range(0, tells, stride_of(tells, points)))
 
 
 def _parts(steps: Iterable[Step], stops: set[int]) -> Iterator[list[Step]]:

@@ -8,6 +8,7 @@ import itertools
 import pytest
 
 from fairtrial.presentation.arrivals import Arrivals
+from fairtrial.presentation.sources import lead_periods
 from fairtrial.report.arms import arms
 from fairtrial.report.decision import decision
 from fairtrial.report.fairness import fairness
@@ -54,7 +55,7 @@ def test_moments_followed_piece_by_piece_are_those_of_a_replay(name):
 
 
 def test_moments_stay_few_and_evenly_spaced_however_long_the_log(monkeypatch):
-    monkeypatch.setattr("fairtrial.server.pages.moments._MOMENTS", 10)
+    monkeypatch.setattr("fairtrial.server.pages.moments._MOMENTS", 20)
     study, _environment = made("articles", 250)
     observer = Observer(study.session)
     observer.advance(10.0)
@@ -62,6 +63,25 @@ def test_moments_stay_few_and_evenly_spaced_however_long_the_log(monkeypatch):
     assert 10 <= len(told) <= 22
     assert len({b - a for a, b in itertools.pairwise(told[:-1])}) == 1
     assert told[-1] == 250
+
+
+@pytest.mark.parametrize("results", [1, 3, 7, 8, 9, 15, 16, 17, 150])
+def test_page_and_report_of_one_log_have_the_same_history(monkeypatch, results):
+    monkeypatch.setattr("fairtrial.server.pages.moments._MOMENTS", 8)
+    study, environment = made("wards", 0)
+    observer = Observer(study.session)
+    # A page follows the log while it grows, in pieces of any size.
+    for piece in range(results):
+        sites.carry_on(study, environment, 1, seed=piece)
+        if piece % 3 == 0:
+            observer.advance(10.0)
+    observer.advance(10.0)
+    followed = observer.trace(study.progress(), observer.seq)
+    replayed = study.trace(8)
+    assert [moment.told for moment in followed] == [moment.told for moment in replayed]
+    assert [*map(shown, followed)] == [*map(shown, replayed)]
+    assert lead_periods(followed) == lead_periods(replayed)
+    assert 8 // 2 <= len(followed) <= 8 + 1 or results < 8
 
 
 def test_nothing_seems_to_happen_at_the_end_while_the_history_is_read(monkeypatch):
@@ -191,7 +211,7 @@ def test_a_log_that_was_tampered_with_is_said_to_be_so(monkeypatch):
 @pytest.fixture
 def coarse(monkeypatch):
     """Let few moments be kept, and states along the log."""
-    monkeypatch.setattr("fairtrial.server.pages.moments._MOMENTS", 4)
+    monkeypatch.setattr("fairtrial.server.pages.moments._MOMENTS", 8)
     monkeypatch.setattr("fairtrial.server.pages.checkpoints._APART", 20)
     monkeypatch.setattr("fairtrial.server.pages.observer._BATCH", 10)
 

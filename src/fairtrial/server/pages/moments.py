@@ -13,6 +13,7 @@ from fairtrial.presentation.sources import moments_of
 from fairtrial.study.log import TELLS, Record, Step
 from fairtrial.study.replica import Replica
 from fairtrial.study.session import Session
+from fairtrial.study.trace import stride_of
 
 __all__ = ["FinerTrace", "Trace"]
 
@@ -39,7 +40,7 @@ class Trace:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self._most = 2 * moments_of(problem.n_actions, _MOMENTS)
+        self._most = moments_of(problem.n_actions, _MOMENTS)
         self.stride = 1
         self.moments: list[Progress] = []
 
@@ -52,16 +53,13 @@ class Trace:
         if not _is_due(replica, self.stride, self.moments):
             return
         self.moments.append(_moment(replica))
-        if len(self.moments) > self._most:
-            self.stride *= 2
+        if (stride := stride_of(replica.policy.told, self._most)) > self.stride:
+            self.stride = stride
             self.moments = [one for one in self.moments if one.told % self.stride == 0]
 
     def stride_of(self, results: int) -> int:
         """Return the stride at which that many results have as many moments as the whole may."""
-        stride = 1
-        while results > stride * self._most:
-            stride *= 2
-        return stride
+        return stride_of(results - 1, self._most)
 
 
 class FinerTrace:

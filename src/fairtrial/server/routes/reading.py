@@ -119,7 +119,9 @@ async def recruited(reader: TheReader) -> Response:
 @routes.get("/v1/studies/{study}/trace", summary="The progress over time")
 async def trace(
     reader: TheReader,
-    points: Annotated[int, Query(ge=2, le=1_000, description="Moments, evenly spaced.")] = 200,
+    points: Annotated[
+        int, Query(ge=2, le=1_000, description="Most moments before the last.")
+    ] = 200,
 ) -> Response:
     """Return the progress at earlier times, and now."""
     reader.viewer.require("read", reader.study)
