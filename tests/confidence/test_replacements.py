@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 
+from fairtrial.core import Losses
 from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.core.run import run_policy
 from fairtrial.errors import InvalidArgument, NotSupported
@@ -80,6 +81,19 @@ def disturbed(policy, rng):
         yield policy
 
 
+def assert_losses_add_up(policy):
+    """Every lost pull is in one of the numbers, and these agree with the pulls that were made."""
+    blocks = policy._blocks
+    losses = Losses("", **policy._how_lost_count(), limit_reached=blocks.limit_reached)
+    numbers = [losses.made_again, losses.to_make_again, losses.as_worst, losses.partly]
+    numbers.append(losses.in_no_bet)
+    assert min(numbers) >= 0
+    assert losses.pulls == sum(numbers) == len(policy._lost)
+    assert losses.made_again + losses.to_make_again <= blocks.replaced
+    assert losses.to_make_again <= blocks.state.blocks.to_issue.sum()
+    assert (losses.limit_reached is None) == (blocks.replaced < blocks.max_replacements)
+
+
 @pytest.mark.parametrize("problem", [PLAIN, MEASURED], ids=["plain", "measured"])
 @pytest.mark.parametrize("most", [1, 4, 15])
 @pytest.mark.parametrize("seed", range(3))
@@ -89,6 +103,7 @@ def test_a_study_asks_for_no_more_than_its_end_and_the_replacements(problem, mos
         blocks = now._blocks
         assert now.asked <= END + most
         assert 0 <= blocks.replaced <= most
+        assert_losses_add_up(now)
         state = blocks.state.blocks
         for name in ("waiting", "unissued", "to_issue", "losses", "results", "came", "lost"):
             assert (getattr(state, name) >= 0).all(), name
@@ -149,7 +164,7 @@ def test_beyond_them_a_lost_pull_counts_as_its_worst(problem):
     assert policy.asked == asked
     assert policy._blocks.unreplaced == [pull.number]
     assert (worst <= np.min(found, axis=0) + 1e-9).all()
-    said = "1 lost pull was made again, the most allowed: further lost ones count as their worst"
+    said = "the limit of 1 replacement is reached: further lost pulls count as their worst"
     assert said in policy.remarks()
     # A result that comes after all replaces the worst value, in an open block and in a paid one.
     for outcome, expected in zip(outcomes, found, strict=True):

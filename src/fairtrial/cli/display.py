@@ -37,6 +37,7 @@ from fairtrial.presentation.words import (
     chance_in_words,
     decisions_in_words,
     forecast_of,
+    lost_in_words,
     never_counted_in_words,
     out_of_sight,
     results_in_words,
@@ -217,6 +218,8 @@ def answer_text(progress: Progress, endless: bool = False) -> str:
         lines.append(wrapped("Why", recommendation.reason))
     if never := never_counted_in_words(progress):
         lines.append(wrapped("Not counted", never))
+    if lost := lost_in_words(progress):
+        lines.append(wrapped("Lost", lost))
     if when := decisions_in_words(recommendation):
         lines.append(wrapped("When", when))
     if recommendation.decided and (against := summary(progress, _NAMED_ANSWERS)):

@@ -175,26 +175,49 @@ class MeasureValues(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Losses(_Part):
-    """What lost results count as.
+    """What lost results count as, and how many pulls are lost at the moment.
+
+    Every lost pull is in exactly one of the numbers, so they add up to `pulls`.
 
     Parameters
     ----------
     counted_as : str
-        ``"the worst value"`` or ``"not drawn"``.
+        ``"the worst value"``, ``"made again"`` or ``"not drawn"``.
     share : float
         The share of lost pulls in settled blocks.
     too_many_to_decide : bool
         Whether at this share more results cannot decide.
+    made_again, to_make_again : int
+        Lost pulls in whose place another one was asked for, or is to be.
+    as_worst : int
+        Those that count as their worst.
+    partly : int
+        Those that count with the values that they gave before they were lost.
+    in_no_bet : int
+        Those that no bet uses and nothing replaces.
+    limit_reached : int or None
+        The most replacements, once no lost pull is made again any more; None before.
 
     Examples
     --------
-    >>> Losses("the worst value").share
-    0.0
+    >>> Losses("made again", 0.1, made_again=10, as_worst=20, in_no_bet=12).pulls
+    42
     """
 
     counted_as: str
     share: float = 0.0
     too_many_to_decide: bool = False
+    made_again: int = 0
+    to_make_again: int = 0
+    as_worst: int = 0
+    partly: int = 0
+    in_no_bet: int = 0
+    limit_reached: int | None = None
+
+    @property
+    def pulls(self) -> int:
+        """The number of lost pulls."""
+        return self.made_again + self.to_make_again + self.as_worst + self.partly + self.in_no_bet
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,16 +131,15 @@ def said_of_never_made(number: int, closed: Mapping[str, int] | None = None) -> 
 
 
 def said_of_replacements(number: int) -> str:
-    """Return that no more lost pulls are made again after this number.
+    """Return that no more lost pulls are made again, because this many are allowed.
 
     Examples
     --------
     >>> said_of_replacements(20)
-    '20 lost pulls were made again, the most allowed: further lost ones count as their worst'
+    'the limit of 20 replacements is reached: further lost pulls count as their worst'
     """
-    verb = "was" if number == 1 else "were"
-    again = f"{plural(number, 'lost pull')} {verb} made again"
-    return f"{again}, the most allowed: further lost ones count as their worst"
+    limit = f"the limit of {plural(number, 'replacement')} is reached"
+    return f"{limit}: further lost pulls count as their worst"
 
 
 NOT_ASKED_FOR = "not asked for by the study"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairtrial.core.recommendation import Progress
-from fairtrial.presentation.words import count, percent, plural
+from fairtrial.presentation.words import count, ended, lost_in_words, percent, plural
 
 __all__ = [
     "MISSING",
@@ -22,11 +22,15 @@ _MEANING = {
         "In every bet that uses its measure a missing value counts as the worst one in the range, "
         "so the guarantee does not depend on why it is missing."
     ),
+    "made again": (
+        "Pulls without a value that bets use are made again; where this is not possible, because "
+        "the limit of replacements is reached or the arm is closed, the value counts as the worst "
+        "one in the range. Making a pull again is right only if its value is missing for reasons "
+        "that have nothing to do with what it would have been."
+    ),
     "not drawn": (
-        "Bets leave missing values out. With a range, those whose pull cannot be made again, "
-        "because no more replacements are allowed or its arm is closed, count as the worst one. "
-        "Leaving a value out is right only if it is missing for reasons that have nothing to do "
-        "with what it would have been."
+        "Bets leave missing values out. This is right only if they are missing for reasons that "
+        "have nothing to do with what they would have been."
     ),
 }
 
@@ -98,5 +102,9 @@ def summary_of_missing(progress: Progress) -> str:
 
 
 def counting_of_missing(progress: Progress) -> str:
-    """Return how bets treat missing values, and what this assumes."""
-    return "" if progress.losses is None else _MEANING.get(progress.losses.counted_as, "")
+    """Return how bets treat missing values, what this assumes, and how each lost pull counts."""
+    if progress.losses is None:
+        return ""
+    lost = lost_in_words(progress)
+    meaning = _MEANING.get(progress.losses.counted_as, "")
+    return " ".join(filter(None, [meaning, ended(lost) if lost else ""]))

@@ -29,6 +29,7 @@ __all__ = [
     "joined",
     "label_of",
     "listed",
+    "lost_in_words",
     "more_expected",
     "never_counted_in_words",
     "number",
@@ -441,7 +442,37 @@ def results_that_count(progress: Progress) -> str:
     if settled is not None and settled < progress.told:
         verb = "counts" if settled == 1 else "count"
         said += f"; {plural(settled, 'result')} {verb} for the decision"
-    return f"{said}; {never}" if never else said
+    return "; ".join(filter(None, [said, never, lost_in_words(progress)]))
+
+
+_HOW_LOST_COUNT = {
+    "made_again": "made again",
+    "to_make_again": "to be made again",
+    "as_worst": "counted as the worst value",
+    "partly": "counted with the values that came",
+    "in_no_bet": "in no bet",
+}
+
+
+def lost_in_words(progress: Progress) -> str:
+    """Return how many pulls are lost, and how each of them counts; empty if none, or not recorded.
+
+    Examples
+    --------
+    >>> from fairtrial.core import Losses, Recommendation
+    >>> losses = Losses("made again", made_again=10, as_worst=20, in_no_bet=12, limit_reached=10)
+    >>> lost_in_words(Progress(Recommendation(None, "undecided"), 9, 9, 0, losses=losses))
+    '42 lost pulls: 10 made again, 20 counted as the worst value, 12 in no bet'
+    """
+    losses = progress.losses
+    if losses is None or not losses.pulls:
+        return ""
+    numbers = {words: getattr(losses, name) for name, words in _HOW_LOST_COUNT.items()}
+    if progress.recommendation.status != "running":
+        # Whoever stops a study also ends what was still to be done.
+        numbers["in no bet"] += numbers.pop("to be made again")
+    parts = [f"{count(number)} {words}" for words, number in numbers.items() if number]
+    return f"{plural(losses.pulls, 'lost pull')}: {', '.join(parts)}"
 
 
 def never_counted_in_words(progress: Progress) -> str:

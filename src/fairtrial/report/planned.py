@@ -173,10 +173,15 @@ def _counting_of_losses(found: OperatingCharacteristics) -> list[tuple[str, str]
     losses = found.policy.progress().losses
     if losses is None:
         return []
-    counted, most = losses.counted_as, found.policy.get_params().get("max_replacements")
+    most = found.policy.get_params().get("max_replacements")
+    known = {
+        "the worst value": "counts as the worst value",
+        "made again": "is made again",
+        "not drawn": "is left out",
+    }[losses.counted_as]
     if most is not None:
-        counted += f"; after {count(most)} such pulls, as its worst value"
-    return [("A pull without a result counts as", counted)]
+        known += f"; after {count(most)} such pulls, it counts as the worst value"
+    return [("A pull without a result", known)]
 
 
 def _rules(found: OperatingCharacteristics) -> Markup:

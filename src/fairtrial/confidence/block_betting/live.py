@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -538,13 +539,16 @@ class LiveBlocks:
 
     def _lose_overdue(self, pull: Pull, *, stopped: bool) -> None:
         """Record that a pull is lost that counts as its worst already."""
+        is_replaceable = self._makes_again and not self._gave_values(pull)
         if stopped:
             self.late.append(pull.number)
+            if is_replaceable:
+                self.unreplaced.append(pull.number)
             return
         self.lost += 1
-        if not self._makes_again or pull.tag < 0 or self._gave_values(pull):
+        if not is_replaceable:
             return
-        if not self._may_make_again(pull.action):
+        if pull.tag < 0 or not self._may_make_again(pull.action):
             self.unreplaced.append(pull.number)
             return
         self.replaced += 1
@@ -762,7 +766,85 @@ class LiveBlocks:
         Also return that no more lost pulls are made again, if that is so.
         """
         said = said_of_open_pulls(len(self._overdue))
-        return said if self._has_replacements else (*said, said_of_replacements(self.replaced))
+        limit = self.limit_reached
+        return said if limit is None else (*said, said_of_replacements(limit))
+
+    @property
+    def limit_reached(self) -> int | None:
+        """The most replacements, once no lost pull is made again any more; None before."""
+        return None if self._has_replacements else int(self.max_replacements)
+
+    def how_lost_count(
+        self,
+        lost: Mapping[int, tuple[int, int]],
+        can_be_made: Callable[[int], bool],
+        *,
+        stopped: bool,
+    ) -> Counter[str]:
+        """Return how many lost pulls are treated in which way, with the names of `Losses`.
+
+        Parameters
+        ----------
+        lost : mapping of int to (int, int)
+            Action and tag of every lost pull, by its number.
+        can_be_made : callable
+            Whether anybody is still asked for an action.
+        stopped : bool
+            Whether the policy has stopped, so that open blocks are never paid.
+        """
+        found: Counter[str] = Counter()
+        again: Counter[tuple[int, int]] = Counter()
+        called_back = {number for number, _, _ in self.called_back}
+        for number, (action, tag) in lost.items():
+            serial = serial_of_tag(tag)
+            never_paid = stopped and serial >= self._first.item()
+            is_outside = number in called_back or serial < 0
+            how = "in_no_bet" if is_outside else self._how_counts(number)
+            if not how:
+                how = "partly" if self._counts_values_of(number, action, tag) else ""
+            if not how and self._makes_again and number not in self.unreplaced:
+                again[action, serial] += 1
+                continue
+            if never_paid or not (how or self.has_worst_values):
+                how = "in_no_bet"
+            found[how or "as_worst"] += 1
+        for (action, serial), number in again.items():
+            found += self._how_replaced_count(action, serial, number, can_be_made, stopped=stopped)
+        return found
+
+    def _how_replaced_count(
+        self,
+        action: int,
+        serial: int,
+        number: int,
+        can_be_made: Callable[[int], bool],
+        *,
+        stopped: bool,
+    ) -> Counter[str]:
+        """Return the same of the lost pulls of an action and block that are to be made again.
+
+        Which of the pulls that are left stand for lost ones is not recorded, and changes nothing:
+        the lost ones count as made again last.
+        """
+        first = self._first.item()
+        left = 0
+        if serial >= first:
+            left = int(self.state.blocks.to_issue[self._slot_of(serial), action])
+        waiting = min(number, left)
+        never = min(number - waiting, self.never_issued.count([action, serial]))
+        is_made = can_be_made(action) and not stopped
+        found = Counter({"made_again": number - waiting - never})
+        found["to_make_again" if is_made else "in_no_bet"] += waiting
+        found["in_no_bet" if stopped and serial >= first else "as_worst"] += never
+        return found
+
+    def _how_counts(self, number: int) -> str:
+        """Return how a lost pull of a block counts if this is recorded; empty otherwise."""
+        return ""
+
+    def _counts_values_of(self, number: int, action: int, tag: int) -> bool:
+        """Return whether bets count values that a lost pull gave before."""
+        return False
 
     @property
     def open_as_worst(self) -> tuple[int, ...]:

@@ -291,6 +291,12 @@ class BlockPolicy(FixedConfidencePolicy):
         of_closed = self._never_made_of_closed()
         return said_of_never_made(len(self._blocks.never_issued) - of_closed.total(), of_closed)
 
+    def _how_lost_count(self) -> Mapping[str, int]:
+        """Return how many lost pulls are treated in which way; nothing of finished experiments."""
+        if self._cuts is not None:
+            return {}
+        return self._blocks.how_lost_count(self._lost, self._can_be_made, stopped=self.stopped)
+
     def open_as_worst(self) -> tuple[int, ...]:
         """Return the numbers of the open pulls that count as their worst."""
         return self._blocks.open_as_worst

@@ -82,10 +82,7 @@ _BINARY = "every reward is 0 or 1"
 
 _PLANNED_ENDS = "docs/explanation/planned-ends.md"
 
-_TOO_MANY_LOST = (
-    "too many results are lost: each counts as its worst value, and at this rate more results will "
-    "not decide"
-)
+_TOO_MANY_LOST = "too many results are lost: at this rate more results will not decide"
 
 _MANY_CELLS = 500
 """With more cells, initial pulls and the minimal block would be most of a study."""
@@ -804,7 +801,13 @@ class BlockBetting(BlockPolicy):
         came, lost = self._losses
         share = float(lost.sum() / max(1.0, came.sum() + lost.sum()))
         parts: Parts = {
-            "losses": Losses(self._lost_counts_as, share, self._loses_too_many),
+            "losses": Losses(
+                self._lost_counts_as,
+                share,
+                self._loses_too_many,
+                **self._how_lost_count(),
+                limit_reached=self._blocks.limit_reached,
+            ),
             "chance_to_decide": self._chance_to_decide(),
             "predictions": self._blocks.found,
         }
@@ -824,7 +827,7 @@ class BlockBetting(BlockPolicy):
     def _lost_counts_as(self) -> str:
         """The value that bets use for a lost result."""
         if self.losses == "ignorable":
-            return "not drawn"
+            return "made again" if self._bounded and self._makes_again else "not drawn"
         return "the worst value" if self._bounded else "not drawn"
 
     @property

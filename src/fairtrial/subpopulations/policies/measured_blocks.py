@@ -548,6 +548,17 @@ class MeasuredBlocks(CellBlocks):
     def _gave_values(self, pull: Pull) -> bool:
         return self._reported(pull.number) is not None
 
+    def _how_counts(self, number: int) -> str:
+        if number not in self.failed_overdue:
+            return ""
+        return "as_worst" if np.isnan(self._inward(self._reported(number))).all() else "partly"
+
+    def _counts_values_of(self, number: int, action: int, tag: int) -> bool:
+        known = self._inward(self._reported(number))
+        if np.isnan(known).all():
+            return False
+        return self._has_counted(Pull(number, action, {}, tag), known, was_lost=True)
+
     def _details_of_a_loss(self, number: int) -> tuple[Any, ...]:
         return self._inward(self._reported(number)), number
 
