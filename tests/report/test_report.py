@@ -817,7 +817,9 @@ def test_of_many_leaders_the_present_one_is_named(report, monkeypatch):
         for k, one in enumerate(trace)
     ]
     monkeypatch.setattr(FakeStudy, "trace", lambda _, points=200: moments)
-    said = report(study).text.partition("Who led: ")[2].partition(".")[0]
+    sampled, _, rest = report(study).text.partition("Who led, looked at every ")[2].partition(": ")
+    assert sampled.endswith(" results and at the end")
+    said = rest.partition(".")[0]
     assert " more; " in said
     last = evidence_chart(moments).lead_periods[-1]
     assert said.rpartition("; ")[2] == f"{last.leader} from {last.start:,}"
