@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -813,6 +814,40 @@ def test_an_analysis_that_ignores_losses_is_that_of_the_table_without_them() -> 
     as_worst = analyse(PLAIN, table, order="as given").progress()
     narrow, wide = map(_width_of_difference, (found, as_worst))
     assert narrow < 0.9 * wide
+
+
+def lossy_third(rates: dict[str, float], number: int = 1_500, share: float = 0.2) -> pd.DataFrame:
+    """Return units of three arms in random order; a share of the outcomes of `third` is blank."""
+    rng = np.random.default_rng(5)
+    arm = rng.choice(list(rates), size=number)
+    outcome = (rng.random(number) < [rates[one] for one in arm]).astype(float)
+    outcome[(arm == "third") & (rng.random(number) < share)] = np.nan
+    return pd.DataFrame({"arm": arm, "outcome": outcome})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"floors": None}, {"floors": 0.1}, {"control": "old", "margin": 0.05}],
+    ids=["best", "floor", "control"],
+)
+def test_losses_of_one_arm_do_not_keep_two_others_from_being_compared(
+    given: dict[str, Any],
+) -> None:
+    # With all its blanks ones, the third arm would be better than the new one: that stays open.
+    problem = Problem(["old", "new", "third"], ["all"], reward_range=(0, 1), **given)
+    table = lossy_third({"old": 0.2, "new": 0.5, "third": 0.45})
+    with analyse(problem, table, order="as given") as study:
+        answer = study.recommend()
+        assert answer.candidates == ("new", "third")
+        assert answer.guarantee.proven
+        assert study.progress().remaining is None
+
+
+def test_losses_of_one_arm_do_not_keep_others_from_missing_their_floors() -> None:
+    problem = Problem(["old", "new", "third"], ["all"], floors=0.5, reward_range=(0, 1))
+    table = lossy_third({"old": 0.2, "new": 0.2, "third": 0.45})
+    with analyse(problem, table, order="as given") as study:
+        assert study.recommend().candidates == ("third", None)
 
 
 def test_losses_are_not_ignorable_if_an_arm_has_more_of_them() -> None:

@@ -1038,7 +1038,11 @@ class SlowBlocks:
         return block
 
     def is_unclear(self, items: list[Item], leader: Any) -> bool:
-        weakest = min((self.evaluate(item, leader, self.n)[0] for item in items), default=0.0)
+        values = [self.evaluate(item, leader, self.n)[0] for item in items]
+        if self.lossy:
+            # More data cannot settle an item that lost draws hide: it holds up no bet on another.
+            values = [value for value in values if value > 0.0]
+        weakest = min(values, default=0.0)
         if leader != NONE:
             return weakest < TAU**2
         return self.setting.bounds is not None and weakest < TAU_NONE**2

@@ -776,6 +776,23 @@ def initial_block(active: Floats, rules: Rules) -> Floats:
     return planned.reshape(planned.size)
 
 
+@uncounted
+def weakest_open(weakest: float, lossy: bool, needs: Floats, present: Floats) -> float:
+    """Return the smallest information on a needed item that may be settled; 0 if there is none.
+
+    `weakest`: the smallest on all needed items, as `fill_present` returns it. It is 0 if `lossy`
+    and missing results hide that the leader is better than a rival. More data with the same losses
+    cannot show it then, so waiting for that item would hold back the bets on all others for ever.
+    """
+    if not lossy or weakest > 0.0:
+        return weakest
+    found = math.inf
+    for item in range(needs.size):
+        if needs[item] >= 0.0 and present[item] > 0.0:
+            found = min(found, present[item])
+    return found if found < math.inf else 0.0
+
+
 @inlined
 def is_worth_a_bet(weakest: float, rules: Rules, none_leads: bool, end: End) -> bool:
     """Return whether there is enough information on the leader's weakest item to bet on it."""

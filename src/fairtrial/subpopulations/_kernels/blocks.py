@@ -64,6 +64,7 @@ from fairtrial.subpopulations._kernels.block_plans import (
     list_items,
     summarise,
     take_equally,
+    weakest_open,
 )
 from fairtrial.subpopulations._kernels.block_state import (
     STATE,
@@ -158,6 +159,7 @@ def _plan_block(
                 limits[CEILING, leader, group] -= lift_by_losses(rules, state, leader, group)
     present = np.empty(needs.size)
     weakest = fill_present(wanted, leader, seen, precisions, lossy, needs, present)
+    clear = weakest_open(weakest, lossy, needs, present)
     doubted = Estimates(np.empty((arms, groups)), np.empty(groups), variances)
     doubts = doubt_means(wanted, rules, state, leader, seen, precisions, doubted)
     if doubts:
@@ -192,7 +194,7 @@ def _plan_block(
     _aim_at_leader(state, slot)
     state.runner_up[slot] = runner_up
     end = end_after(rules, state, slot, leader, runner_up, needs)
-    if is_worth_a_bet(weakest, rules, leader == arms, end):
+    if is_worth_a_bet(clear, rules, leader == arms, end):
         place_bets(model, rules, state, slot, seen, end)
 
 
