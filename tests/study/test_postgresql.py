@@ -663,7 +663,7 @@ def test_a_repetition_is_counted_once_whenever_the_connection_is_lost(losing):
 
 
 @pytest.mark.parametrize("point", ["before commit", "after commit"])
-def test_a_study_whose_making_loses_the_connection_is_there_or_not(url, point):
+def test_a_study_whose_making_loses_the_connection_is_made_once(url, point):
     Losing.whole_url = url
     store = opened(url, Losing)
     make(store, "other").close()
@@ -676,13 +676,29 @@ def test_a_study_whose_making_loses_the_connection_is_there_or_not(url, point):
 
     store.__class__ = Inserting
     store.lose_at = point
-    if point == "after commit":
-        make(store).close()
-    else:
-        with raises(ConnectionLost):
-            make(store)
-    names = [study.name for study in store.studies()]
-    assert names == ["other", "toy"][: 1 + (point == "after commit")]
+    with make(store) as study:
+        assert study.ask().number == 0
+    assert [study.name for study in store.studies()] == ["other", "toy"]
+    assert store.lost == 1
+    store.close()
+
+
+def test_a_study_whose_making_loses_the_connection_again_and_again_is_not_there(url):
+    Losing.whole_url = url
+    store = opened(url, Losing)
+    make(store, "other").close()
+
+    class Always(Losing):
+        def insert_study(self, new):
+            study = super().insert_study(new)
+            self.lose_at = "before commit"
+            self._lose("before commit")
+            return study
+
+    store.__class__ = Always
+    with raises(ConnectionLost):
+        make(store)
+    assert [study.name for study in store.studies()] == ["other"]
     store.close()
 
 

@@ -24,7 +24,7 @@ from fairtrial.errors import (
 from fairtrial.study.location import Durability, Storage, open_store, parse_storage
 from fairtrial.study.log import CHAIN
 from fairtrial.study.log_file import LogFile
-from fairtrial.study.session import Session
+from fairtrial.study.session import Session, transact
 from fairtrial.study.specification import Specification
 from fairtrial.study.store import NewStudy, Store, StudyRow
 from fairtrial.study.witness import Witness
@@ -79,7 +79,7 @@ def create_study(
                 store, name, spec, fresh, secret, exist_ok=exist_ok, any_seed=any_seed
             )
 
-        row, is_new = store.transact(found_or_made)
+        row, is_new = transact(store, found_or_made)
         if is_new:
             CREATED.log(study=name, storage=store.url)
         return _session(store, storage, row, own, kept)
