@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -21,6 +20,7 @@ from fairtrial.core.validation import (
     check_labels,
     check_range,
 )
+from fairtrial.core.warning import warn_caller
 from fairtrial.core.wording import listed, rewards_in_words
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
@@ -174,10 +174,9 @@ class Problem(BaseProblem):
             )
         if total == self.plays and 0 in self.shares and not self.groups:
             idle = [arm for arm, share in zip(self.arms, self.shares, strict=True) if not share]
-            warnings.warn(
+            warn_caller(
                 "the shares take every pull: without a share "
                 f"{', '.join(map(repr, idle))} will never be pulled",
-                stacklevel=3,
             )
         if self.groups and total == 1:
             raise InvalidArgument(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from fairtrial.causal.problem import Problem
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.parameters import plain
 from fairtrial.core.validation import check_instance, index_of
+from fairtrial.core.warning import warn_caller
 from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["Allocation", "allocate"]
@@ -156,7 +156,7 @@ def solve(problem: Problem, live: NDArray[np.bool_], wanted: Wanted) -> Allocati
         problem.cache[key] = _solve(problem, live, wanted)
     found: Allocation = problem.cache[key]
     if found.uninformed:
-        warnings.warn(NoInformation(found.uninformed), stacklevel=3)
+        warn_caller(NoInformation(found.uninformed))
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +20,7 @@ from fairtrial.causal.problem import Problem
 from fairtrial.core.keywords import named_arguments
 from fairtrial.core.parameters import plain
 from fairtrial.core.validation import check_exact_integer, check_instance, check_integer
+from fairtrial.core.warning import warn_caller
 
 __all__ = ["Divergences", "divergences"]
 
@@ -215,11 +215,10 @@ def _with_densities(
         found = _stood_in(problem, cell_model, found, samples, seed)
     errors = [found.outcome_error, *found.gap_error.values()]
     if any(np.isinf(error).any() for error in errors):
-        warnings.warn(
+        warn_caller(
             "a divergence may be infinite: the value comes from a sample and depends mostly on "
             "its largest row, or grows with the size of the sample",
             RuntimeWarning,
-            stacklevel=3,
         )
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +32,7 @@ from fairtrial.core.validation import (
     check_instance,
     check_integer,
 )
+from fairtrial.core.warning import warn_caller
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["estimate"]
@@ -174,7 +174,7 @@ def records_of(problem: Problem, rows: Any, arm: str, mode: str) -> LedgerRecord
 def warn_of(result: Estimates) -> None:
     """Warn if rows contradict the model, or say too little for an interval."""
     if result.contradictions:
-        warnings.warn(ContradictedModel(result.contradictions), stacklevel=3)
+        warn_caller(ContradictedModel(result.contradictions))
     labels = result.problem.arm_labels
     few = {
         arm: rows
@@ -182,7 +182,7 @@ def warn_of(result: Estimates) -> None:
         if rows < LEAST_ROWS <= result.rows
     }
     if few:
-        warnings.warn(ThinOverlap(few), stacklevel=3)
+        warn_caller(ThinOverlap(few))
 
 
 def _check_tables(problem: Problem, tables: str, replications: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
@@ -27,6 +26,7 @@ from fairtrial.core.validation import (
     check_number,
     check_range,
 )
+from fairtrial.core.warning import warn_caller
 from fairtrial.core.wording import listed
 from fairtrial.errors import InvalidArgument
 
@@ -213,7 +213,7 @@ class Problem(Outcomes):
     def _warn_of_loose_bound(self) -> None:
         if self.outcome_range is not None and self.fairness_bound >= self.width:
             message = f"fairness_bound {self.fairness_bound:g} cannot bind: no gap can be as large"
-            warnings.warn(message, stacklevel=3)
+            warn_caller(message)
 
     # ----------------------------------------------------------------------- costs
 

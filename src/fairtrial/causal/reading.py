@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -23,6 +22,7 @@ from fairtrial.core.keywords import named_arguments
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.sheets import Sheet, naming_lines, read_sheet
 from fairtrial.core.validation import check_instance
+from fairtrial.core.warning import warn_caller
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = ["read"]
@@ -131,7 +131,7 @@ def _read(
     _tell(policy, rows)
     policy.contradictions = rows.contradictions()
     if policy.contradictions:
-        warnings.warn(ContradictedModel(policy.contradictions), stacklevel=3)
+        warn_caller(ContradictedModel(policy.contradictions))
     return policy
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -21,6 +20,7 @@ from fairtrial.core.validation import (
     check_number,
     check_optional_label,
 )
+from fairtrial.core.warning import warn_caller
 from fairtrial.core.wording import best_of, listed, or_within, plural, rewards_in_words
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.linear._arguments import is_frame, labels_of
@@ -262,7 +262,7 @@ class Problem(BaseProblem):
         self.geometry.check()
         self._warn_of_zero_arms()
         if (self._described.tables or is_frame(features)) and not self.has_intercept:
-            warnings.warn(NO_INTERCEPT, stacklevel=2)
+            warn_caller(NO_INTERCEPT)
         self._freeze()
 
     # --------------------------------------------------------------------- checks
@@ -381,9 +381,8 @@ class Problem(BaseProblem):
     def _warn_of_zero_arms(self) -> None:
         zero = np.flatnonzero(~self.features.any(axis=1))
         if zero.size:
-            warnings.warn(
+            warn_caller(
                 f"features of arm {self.arms[zero[0]]!r} are all zero: it is never pulled",
-                stacklevel=3,
             )
 
     # -------------------------------------------------------------------- meaning

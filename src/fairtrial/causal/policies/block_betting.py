@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
@@ -41,6 +40,7 @@ from fairtrial.core.progress_parts import Parts
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee
 from fairtrial.core.validation import check_choice, check_instance, check_optional_integer
+from fairtrial.core.warning import warn_caller
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = ["BlockBetting"]
@@ -233,7 +233,7 @@ class BlockBetting(BlockPolicy):
         self._answers = _FairArms(problem.arm_labels, self._functionals.twins)
         packed = self._packed_once()
         if packed.unseen:
-            warnings.warn(NoInformation(packed.unseen), stacklevel=3)
+            warn_caller(NoInformation(packed.unseen))
         self._blocks = _Blocks(packed.constants, self.randomize, self._key, **packed.dimensions)
         self._blocks.as_worst = packed.as_worst
         self._cells = CellTest(self._functionals.actions)
