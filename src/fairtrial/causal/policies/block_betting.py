@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,6 +24,7 @@ from fairtrial.causal.policies.cell_check import CellTest, cells_contradict
 from fairtrial.causal.policies.consistency import require_consistent
 from fairtrial.causal.policies.promises import promise
 from fairtrial.causal.policies.reports import gap_limits
+from fairtrial.causal.policies.table_check import TableTest
 from fairtrial.causal.problem import Problem
 from fairtrial.confidence.block_betting import (
     BlockKernels,
@@ -199,8 +200,12 @@ class BlockBetting(BlockPolicy):
     problem: Problem
     environments = RowEnvironment
     results_are_independent = False
-    version = 8
-    state_fields = (*BlockPolicy.state_fields, *(f"_cells.{name}" for name in CellTest.fields))
+    version = 9
+    state_fields = (
+        *BlockPolicy.state_fields,
+        *(f"_cells.{name}" for name in CellTest.fields),
+        *(f"_tables.{name}" for name in TableTest.fields),
+    )
     contradictions: tuple[Contradiction, ...] = ()
     """Statements of the model that the rows of an analysed log contradict."""
 
@@ -237,6 +242,8 @@ class BlockBetting(BlockPolicy):
         self._blocks = _Blocks(packed.constants, self.randomize, self._key, **packed.dimensions)
         self._blocks.as_worst = packed.as_worst
         self._cells = CellTest(self._functionals.actions)
+        all_known = self._functionals.knowledge == "cells"
+        self._tables = TableTest(problem, all_known=all_known)
         self._follow(assigned)
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
@@ -344,7 +351,12 @@ class BlockBetting(BlockPolicy):
         self._blocks.learn(pull, row, was_lost=pull.number in self._lost)
         if self._tests_cells(pull):
             self._cells.add(pull.action, row[0])
-            self._look_at_cells(arrived=pull.number)
+            self._cells.look(*self._missing(arrived=pull.number))
+        if self._tests_tables(pull):
+            self._tables.add(pull.action, outcome)
+            is_last = self._finished or self.told + 1 == self.max_pulls
+            if is_last or self._tables.is_due(self.told):
+                self._tables.look(*self._missing(arrived=pull.number))
 
     def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
         """Correct the data and all bets on the row."""
@@ -352,18 +364,28 @@ class BlockBetting(BlockPolicy):
         self._blocks.amend(pull, before, after)
         if self._tests_cells(pull):
             self._cells.move(pull.number, before[0], after[0])
-            self._look_at_cells()
+            self._cells.look(*self._missing())
+        if self._tests_tables(pull):
+            self._tables.move(pull.number, pull.action, old, new)
+            self._tables.look(*self._missing())
 
     def _tests_cells(self, pull: Pull) -> bool:
         """Whether a row is one of those whose cells are tested."""
-        known = self._functionals.knowledge == "cells" and not self.problem.model.fitted
-        return known and self._cuts is None and pull.number != UNSOLICITED
+        return self._functionals.knowledge == "cells" and self._tests_tables(pull)
 
-    def _look_at_cells(self, arrived: int | None = None) -> None:
-        """Test the cells of the rows so far; the pull that has just arrived is still in flight."""
+    def _tests_tables(self, pull: Pull) -> bool:
+        """Whether a row is one of those that test the tables."""
+        asked_for = self._cuts is None and pull.number != UNSOLICITED
+        return asked_for and not self.problem.model.fitted
+
+    def _missing(self, arrived: int | None = None) -> tuple[int, int, Iterator[int]]:
+        """Return what is asked for, and what is missing: how many pulls, and which.
+
+        A pull that has just arrived is still in flight.
+        """
         missing = len(self._outstanding) + len(self._lost) - (arrived is not None)
         absent = (each for each in chain(self._outstanding, self._lost) if each != arrived)
-        self._cells.look(self.asked, missing, absent)
+        return self.asked, missing, absent
 
     def _told(self, pull: Pull, outcome: Any) -> Row:
         """Return the place of a row's cell, and its scaled outcome."""
@@ -560,7 +582,8 @@ class BlockBetting(BlockPolicy):
         return self._blocks.loses_unequally(len(self.problem.modes))
 
     def _contradicted(self) -> tuple[str, ...]:
-        return (_UNLIKELY_CELLS,) if self._contradicts_cells else ()
+        found = [_UNLIKELY_CELLS] if self._contradicts_cells else []
+        return (*found, *map(_unlikely_table, self._tables.contradicted()))
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the rows contradict, what holds evidence back, and losses."""
@@ -581,10 +604,19 @@ class BlockBetting(BlockPolicy):
             stated = stated.assuming(_ASSIGNED_BLINDLY)
         if self._contradicts_cells:
             stated = stated.weakened("rows do not fall into the cells as the tables say")
+        for about in self._tables.contradicted():
+            stated = stated.weakened(f"{about} is not distributed as in the model")
         for found in self.contradictions:
             stated = stated.weakened(f"the rows contradict the model: {found}")
         stated = self._with_losses(stated, _LOSSES_IGNORABLE, "row")
         return self._blocks.as_it_stands(stated, left_out=0)
+
+
+def _unlikely_table(about: str) -> str:
+    return (
+        f"the results contradict the model: {about} is not distributed as its table says: find out "
+        "whether the table is right, whether arms are set as stated, and who takes part"
+    )
 
 
 def _functionals_of(problem: Problem, wanted: str) -> Functionals:
