@@ -180,7 +180,7 @@ def test_none_allocation_is_the_best_of_a_linear_programme() -> None:
                 b_eq=[1.0],
             )
             shares = np.empty((arms, groups))
-            none_allocation(model, means, shares)
+            none_allocation(model, means, model.variances, shares)
             assert shares.sum() == pytest.approx(1.0)
             assert (shares >= 0.0).all()
             assert (gains * shares).sum(axis=1).min() == pytest.approx(-best.fun, rel=1e-6)
@@ -189,7 +189,7 @@ def test_none_allocation_is_the_best_of_a_linear_programme() -> None:
 def test_none_allocation_takes_the_first_of_equally_clear_groups() -> None:
     model = model_of(np.full(2, 0.5), np.zeros((2, 2)), np.ones((2, 2)))
     shares = np.empty((2, 2))
-    none_allocation(model, np.array([[-0.5, -0.5], [0.3, -1.0]]), shares)
+    none_allocation(model, np.array([[-0.5, -0.5], [0.3, -1.0]]), np.ones((2, 2)), shares)
     np.testing.assert_allclose(shares, [[0.8, 0.0], [0.0, 0.2]])
 
 
@@ -225,7 +225,7 @@ def test_the_weakest_gradient_is_that_of_f_by_the_shares() -> None:
         model, means, best = random_truth(generator)
         shares = generator.dirichlet(np.ones(means.size)).reshape(means.shape)
         gradient = np.empty(means.shape)
-        value = weakest_gradient(model, means, shares, best, gradient)
+        value = weakest_gradient(model, means, model.variances, shares, best, gradient)
         assert value == pytest.approx(exact_f(model, means, shares, best), rel=1e-11)
         assert (gradient * shares).sum() == pytest.approx(value, rel=1e-11)
         for _ in range(5):
@@ -240,7 +240,7 @@ def test_a_fluid_step_moves_the_shares_towards_their_part_of_the_evidence() -> N
         model, means, best = random_truth(generator)
         before = generator.dirichlet(np.ones(means.size)).reshape(means.shape)
         shares, gradient = before.copy(), np.empty(means.shape)
-        value = fluid_step(model, means, best, shares, gradient, 0.25)
+        value = fluid_step(model, means, model.variances, best, shares, gradient, 0.25)
         part = before * gradient / value
         assert part.sum() == pytest.approx(1.0)
         np.testing.assert_allclose(shares, before + 0.25 * (part - before), rtol=1e-12)
@@ -253,11 +253,13 @@ def test_fluid_steps_come_close_to_the_best_shares() -> None:
         arms = int(generator.integers(2, 6))
         quality = generator.normal(0.0, 1.0, arms)
         best = int(np.argmax(quality))
+        means = quality[:, np.newaxis]
         model = model_of(np.ones(1), np.full((arms, 1), FREE), np.ones((arms, 1)))
         shares, gradient = np.full((arms, 1), 1.0 / arms), np.empty((arms, 1))
         for step in range(20_000):
-            fluid_step(model, quality[:, np.newaxis], best, shares, gradient, 1.0 / (20 + step))
-        reached = weakest_gradient(model, quality[:, np.newaxis], shares, best, gradient)
+            gain = 1.0 / (20 + step)
+            fluid_step(model, means, model.variances, best, shares, gradient, gain)
+        reached = weakest_gradient(model, means, model.variances, shares, best, gradient)
 
         free, least = cp.Variable(arms, nonneg=True), cp.Variable()
         gaps = quality[best] - quality
@@ -278,5 +280,5 @@ def test_fluid_steps_come_close_to_the_best_shares() -> None:
 def test_at_an_exact_tie_a_fluid_step_changes_nothing() -> None:
     model = model_of(np.ones(1), np.full((2, 1), FREE), np.ones((2, 1)))
     shares, gradient = np.array([[0.3], [0.7]]), np.empty((2, 1))
-    assert fluid_step(model, np.ones((2, 1)), 0, shares, gradient, 0.1) == 0.0
+    assert fluid_step(model, np.ones((2, 1)), np.ones((2, 1)), 0, shares, gradient, 0.1) == 0.0
     np.testing.assert_array_equal(shares, [[0.3], [0.7]])

@@ -469,6 +469,7 @@ def difference_from_sums(
         Number of results of each action, and their sums.
     spread : Spread
         What is known about the spread of the results; in a range, the scale is half its width.
+        While a scale is infinite, because it cannot be estimated yet, nothing is returned.
     missing : array of shape (A,), optional
         Number of missing results. In a range, each counts as its worst value, which differs between
         the two ends of the interval; with known noise they are left out.
@@ -494,7 +495,7 @@ def difference_from_sums(
     """
     wanted = target != 0.0
     came, summed, weights = counts[wanted], sums[wanted], target[wanted]
-    if not (came > 0.0).all():
+    if not ((came > 0.0) & np.isfinite(spread.scale[wanted])).all():
         return None
     lost, (low, high) = np.zeros_like(came), spread.reward_range or (0.0, 0.0)
     if spread.reward_range is not None and missing is not None:

@@ -144,7 +144,7 @@ def means_of(
         The results. In a range, each missing one counts as the worst value, which differs between
         the two ends of the interval; with known noise it is left out.
     scale : array or float
-        The standard deviation of a result.
+        The standard deviation of a result; infinite where it is not known.
     reward_range : pair of array or of float, optional
         The range of all results, if it is known; intervals are not cut at its ends.
 
@@ -164,7 +164,9 @@ def means_of(
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = np.where(counts > 0.0, sums / counts, np.nan)
         if reward_range is None:
-            radius = NormalMixture().radius(counts, level, scale)
+            is_known = np.isfinite(scale)
+            radius = NormalMixture().radius(counts, level, np.where(is_known, scale, 1.0))
+            radius = np.where(is_known, radius, np.nan)
             return Means(mean, mean - radius, mean + radius)
         low, high = reward_range
         drawn = counts + missing

@@ -17,26 +17,32 @@ NEGLIGIBLE = 1e-12
 
 @kernel
 def weakest_gradient(
-    model: Model, means: Floats, shares: Floats, best: int, gradient: Floats
+    model: Model, means: Floats, variances: Floats, shares: Floats, best: int, gradient: Floats
 ) -> float:
     """Fill the derivatives of F with respect to the shares; return F."""
     arms, groups = means.shape
     lam = np.empty((1, 2, groups))
     values = np.empty(arms + groups)
     precisions = np.empty((arms, groups))
-    divide(precisions, shares, model.variances)
+    divide(precisions, shares, variances)
     weakest = all_pitfalls(best, means, precisions, model, lam, values)
     pitfall_gradient(weakest, best, means, precisions, model, lam, gradient)
-    divide(gradient, gradient, model.variances)
+    divide(gradient, gradient, variances)
     return values[weakest]
 
 
 @kernel
 def fluid_step(
-    model: Model, means: Floats, best: int, shares: Floats, gradient: Floats, gain: float
+    model: Model,
+    means: Floats,
+    variances: Floats,
+    best: int,
+    shares: Floats,
+    gradient: Floats,
+    gain: float,
 ) -> float:
     """Move the shares by one step of the fluid recursion; return F before the step."""
-    value = weakest_gradient(model, means, shares, best, gradient)
+    value = weakest_gradient(model, means, variances, shares, best, gradient)
     if value > NEGLIGIBLE:
         for k in range(means.shape[0]):
             for column in range(means.shape[1]):
@@ -45,7 +51,7 @@ def fluid_step(
 
 
 @kernel
-def none_allocation(model: Model, means: Floats, shares: Floats) -> None:
+def none_allocation(model: Model, means: Floats, variances: Floats, shares: Floats) -> None:
     """Fill the optimal shares if no arm is feasible, in closed form."""
     arms, groups = means.shape
     fill(shares, 0.0)
@@ -55,7 +61,7 @@ def none_allocation(model: Model, means: Floats, shares: Floats) -> None:
         where = 0
         for column in range(groups):
             outside = min(0.0, margin(means[k, column], model.rival_limits, k, column))
-            value = square(outside) / model.variances[k, column]
+            value = square(outside) / variances[k, column]
             if value > strongest:
                 strongest = value
                 where = column
@@ -68,7 +74,7 @@ def none_allocation(model: Model, means: Floats, shares: Floats) -> None:
 
 @kernel
 def gaussian_allocation(quality: Floats, shares: Floats) -> None:
-    """Fill the optimal shares of ordinary best-arm identification with equal variances.
+    """Fill the optimal shares of ordinary best-arm identification with variances of 1.
 
     Source: Garivier and Kaufmann (2016), Theorem 5.
     """

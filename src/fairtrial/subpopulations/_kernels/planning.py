@@ -46,7 +46,7 @@ def fluid_start(model: Model, means: Floats, best: int, totals: Floats, steps: i
     for step in range(steps):
         rescale(shares, totals)
         if model.control == NO_CONTROL:
-            value = weakest_gradient(model, means, shares, best, gradient)
+            value = weakest_gradient(model, means, model.variances, shares, best, gradient)
         else:
             value = _weakest_item_gradient(model, means, shares, best, gradient)
         if value > most:

@@ -68,14 +68,14 @@ def choose(model: Model, rules: Rules, state: State, key: Words, group: int, num
     elif rules.sampling == BALANCED:
         cell = _balanced(model, state, group)
     elif rules.sampling == PAPER:
-        cell = _paper(model, state, group)
+        cell = _paper(model, rules, state, group)
     elif rules.sampling == EXACT:
-        cell = _exact(model, state, group)
+        cell = _exact(model, rules, state, group)
     elif rules.sampling == STATIC:
         copy_into(state.shares, rules.shares)
         cell = _most_owed_share(state, group)
     elif rules.sampling == PLAIN:
-        cell = _plain(model, state, group, key, number)
+        cell = _plain(model, rules, state, group, key, number)
     elif rules.sampling == UNIFORM:
         arm = int(philox_uniform(key[0], key[1], number, 0) * state.counts.shape[0])
         cell = arm * groups + _arrival(model, group, key, number)
@@ -154,7 +154,7 @@ def _balanced(model: Model, state: State, group: int) -> int:
             _weakest_touching(model, state, group, lam, gradient)
         if not _touches(gradient, group):
             return _least_issued(model, state, group)
-        return _balanced_in_column(state, gradient, group)
+        return _balanced_in_column(model, state, gradient, group)
     if value <= NEGLIGIBLE:
         return _least_issued_touched(model, state, gradient)
     _earn_credit(model, state, gradient)
@@ -215,10 +215,12 @@ def _weakest_touching(
 
 
 @kernel
-def _balanced_in_column(state: State, gradient: Floats, group: int) -> int:
+def _balanced_in_column(model: Model, state: State, gradient: Floats, group: int) -> int:
     whole = 0.0
     for k in range(gradient.shape[0]):
         whole += state.precisions[k, group] * gradient[k, group]
+    if whole <= 0.0:
+        return _least_issued(model, state, group)
     for k in range(gradient.shape[0]):
         state.credit[k, group] += state.precisions[k, group] * gradient[k, group] / whole
     return _most_owed(state, group)
@@ -270,16 +272,40 @@ def _least_issued_touched(model: Model, state: State, gradient: Floats) -> int:
 # ------------------------------------------------------ rules that track shares
 
 
+@kernel
+def _fill_variances(model: Model, rules: Rules, state: State, variances: Floats) -> None:
+    """Fill the variances of rewards: the stated ones, or the estimates.
+
+    A cell that has no estimate has the largest one, or all have 1.
+    """
+    copy_into(variances, model.variances)
+    if not rules.estimates_noise:
+        return
+    largest = 0.0
+    for k in range(variances.shape[0]):
+        for column in range(variances.shape[1]):
+            variances[k, column] = 0.0
+            if state.precisions[k, column] > 0.0:
+                variances[k, column] = state.counts[k, column] / state.precisions[k, column]
+                largest = max(largest, variances[k, column])
+    for k in range(variances.shape[0]):
+        for column in range(variances.shape[1]):
+            if variances[k, column] == 0.0:
+                variances[k, column] = largest if largest > 0.0 else 1.0
+
+
 @kernel(forceinline=True)
-def _paper(model: Model, state: State, group: int) -> int:
+def _paper(model: Model, rules: Rules, state: State, group: int) -> int:
     arms, groups = state.counts.shape[0], state.counts.shape[1]
     shares = state.shares
     target = np.empty((arms, groups))
+    variances = np.empty((arms, groups))
+    _fill_variances(model, rules, state, variances)
     best = empirical_best(state.means, model.weights, model.limits)
     if best == NONE:
-        none_allocation(model, state.means, target)
+        none_allocation(model, state.means, variances, target)
     else:
-        weakest_gradient(model, state.means, shares, best, target)
+        weakest_gradient(model, state.means, variances, shares, best, target)
         for k in range(arms):
             for column in range(groups):
                 target[k, column] += shares[k, column]
@@ -294,10 +320,12 @@ def _paper(model: Model, state: State, group: int) -> int:
 
 
 @kernel(forceinline=True)
-def _exact(model: Model, state: State, group: int) -> int:
+def _exact(model: Model, rules: Rules, state: State, group: int) -> int:
+    variances = np.empty(state.counts.shape)
+    _fill_variances(model, rules, state, variances)
     best = empirical_best(state.means, model.weights, model.limits)
     if best == NONE:
-        none_allocation(model, state.means, state.shares)
+        none_allocation(model, state.means, variances, state.shares)
         return _most_owed_share(state, group)
     gradient = np.empty(state.counts.shape)
     cells = state.counts.size
@@ -305,17 +333,23 @@ def _exact(model: Model, state: State, group: int) -> int:
         for column in range(state.counts.shape[1]):
             state.shares[k, column] = max(state.shares[k, column], LEAST_SHARE / cells)
     for step in range(20):
-        fluid_step(model, state.means, best, state.shares, gradient, 1.0 / (30.0 + step))
+        gain = 1.0 / (30.0 + step)
+        fluid_step(model, state.means, variances, best, state.shares, gradient, gain)
     return _most_owed_share(state, group)
 
 
 @kernel(forceinline=True)
-def _plain(model: Model, state: State, group: int, key: Words, number: int) -> int:
+def _plain(model: Model, rules: Rules, state: State, group: int, key: Words, number: int) -> int:
     arms = state.counts.shape[0]
+    variances = np.empty(state.counts.shape)
+    _fill_variances(model, rules, state, variances)
     quality = np.zeros(arms)
     for k in range(arms):
         for column in range(state.counts.shape[1]):
             quality[k] += model.weights[column] * state.means[k, column]
+    largest = math.sqrt(variances.max())
+    for k in range(arms):
+        quality[k] /= largest
     shares = np.empty((1, arms))
     gaussian_allocation(quality, shares[0])
     raise_to_floor(shares, 0.5 / math.sqrt(square(arms) + sum_of(state.counts)))

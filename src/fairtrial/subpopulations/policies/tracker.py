@@ -329,12 +329,12 @@ class Tracker:
 
     @property
     def scale(self) -> Floats:
-        """The scale of the noise by cell: the problem's, or the estimated one."""
+        """The scale of the noise by cell: the problem's, or an estimate; infinite without one."""
         if not self._problem.estimates_noise:
             return self._problem.scale
         state = self._tested.state
-        counts, precisions = state.counts, state.precisions
-        known = np.divide(counts, precisions, out=np.ones_like(counts), where=counts > 1)
+        unknown = np.full_like(state.counts, math.inf)
+        known = np.divide(state.counts, state.precisions, out=unknown, where=state.precisions > 0.0)
         return np.asarray(np.sqrt(known))
 
     @property

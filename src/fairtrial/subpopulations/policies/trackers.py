@@ -81,7 +81,7 @@ class TrackingPolicy(FixedConfidencePolicy):
         Ignored; the rule is deterministic, and its next pull can be predicted from the results.
     """
 
-    version = 3
+    version = 4
     state_fields = ("_amended", *(f"_race.{field}" for field in Tracker.fields))
     problem: Problem
     environments = CellEnvironment
