@@ -65,6 +65,29 @@ def test_a_harm_that_hides_counts_as_one():
         assert study.policy.guarantee.label == "proven"
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [{}, {"ceilings": {"harmed": 0.5}}, {"control": "old", "margin": {"cured": 0.05}}],
+    ids=["best", "ceiling", "control"],
+)
+def test_missing_values_of_one_arm_do_not_keep_two_others_from_being_compared(limits):
+    """With all its blanks cures, the third arm would be better than the new one: it stays open."""
+    measures = {"cured": (0, 1), "harmed": (0, 1)}
+    problem = Problem(
+        ["old", "new", "third"], 1, measures=measures, objective="cured", **limits
+    )  # fmt: skip
+    rng = np.random.default_rng(5)
+    arm = rng.choice(problem.arms, size=1_500)
+    rates = {"old": 0.2, "new": 0.5, "third": 0.45}
+    cured = (rng.random(arm.size) < [rates[one] for one in arm]).astype(float)
+    cured[(arm == "third") & (rng.random(arm.size) < 0.2)] = math.nan
+    harmed = (rng.random(arm.size) < 0.2).astype(float)
+    table = {"arm": arm, "cured": cured, "harmed": harmed}
+    with ft.analyse(problem, table, order="as given") as study:
+        assert study.recommend().candidates == ("new", "third")
+        assert study.progress().remaining is None
+
+
 def test_a_row_without_any_value_is_a_lost_unit_and_a_column_may_have_another_name():
     table = rows_of(200)
     table["tox"] = table.pop("harmed")

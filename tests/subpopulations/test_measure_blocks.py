@@ -364,6 +364,20 @@ def play(problem, source, seed, pulls, *, missing=0.2, options=None):
     return policy, mirror, history, lost, waiting
 
 
+def count_open_pulls(policy, mirror, waiting):
+    """Count the open pulls in the slow ledgers as the policy does in its own."""
+    overdue = policy._blocks.overdue[:, 0].tolist()
+    for pull, _ in waiting:
+        reported, block = policy.reported(pull), mirror.blocks.get(serial_of(pull))
+        if pull.number in overdue:
+            # What is not known yet counts as its worst.
+            known = np.full(2, math.nan) if reported is None else reported
+            mirror.tell(serial_of(pull), pull.number, pull.action, known)
+        elif reported is not None and block and not uses_missing(mirror, block, pull, reported):
+            # The block counts the pull, because the values that its bets use were reported.
+            mirror.tell(serial_of(pull), pull.number, pull.action, reported)
+
+
 def corrected_early(policy, pull, values, source, rng):
     """Correct what was reported of a pull without an outcome; return it with its true values."""
     before = policy.reported(pull)
@@ -421,17 +435,8 @@ def test_ledgers_survive_missing_early_late_lost_and_corrected_values(kind, seed
         problem, source, seed, effort.runs(600, whole=3000)
     )
     assert policy._blocks.state.blocks.first[0] > 3
-    overdue = policy._blocks.overdue[:, 0].tolist()
-    assert not overdue or kind == "ranges"
-    for pull, _ in waiting:
-        # Their blocks count them if the values that bets use were reported.
-        reported, block = policy.reported(pull), mirror.blocks.get(serial_of(pull))
-        if pull.number in overdue:
-            # What is not known yet counts as its worst.
-            known = np.full(2, math.nan) if reported is None else reported
-            mirror.tell(serial_of(pull), pull.number, pull.action, known)
-        elif reported is not None and block and not uses_missing(mirror, block, pull, reported):
-            mirror.tell(serial_of(pull), pull.number, pull.action, reported)
+    assert not policy._blocks.overdue.size or kind == "ranges"
+    count_open_pulls(policy, mirror, waiting)
     mirror.compare()
     check_data(policy, history, lost, waiting)
     check_counts_of_ended(policy, history, lost)
@@ -448,14 +453,7 @@ def test_without_a_pull_left_to_make_again_ignorable_losses_count_as_others(monk
     )
     assert policy._blocks.replaced == 0
     assert policy._blocks.state.blocks.first[0] > 3
-    overdue = policy._blocks.overdue[:, 0].tolist()
-    for pull, _ in waiting:
-        reported, block = policy.reported(pull), mirror.blocks.get(serial_of(pull))
-        if pull.number in overdue:
-            known = np.full(2, math.nan) if reported is None else reported
-            mirror.tell(serial_of(pull), pull.number, pull.action, known)
-        elif reported is not None and block and not uses_missing(mirror, block, pull, reported):
-            mirror.tell(serial_of(pull), pull.number, pull.action, reported)
+    count_open_pulls(policy, mirror, waiting)
     mirror.compare()
     check_data(policy, history, lost, waiting)
 

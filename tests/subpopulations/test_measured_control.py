@@ -28,9 +28,9 @@ from tests.subpopulations.slow_measures import Condition, nearest
 from tests.subpopulations.test_measure_blocks import (
     Mirror,
     check_data,
+    count_open_pulls,
     play,
     told,
-    uses_missing,
     wealth_of,
 )
 from tests.subpopulations.test_measure_items import model_with, solved
@@ -237,11 +237,7 @@ def test_ledgers_survive_missing_early_late_lost_and_corrected_values(noise):
     pulls = effort.runs(500, whole=3000)
     policy, mirror, history, lost, waiting = play(problem, coins(), 3, pulls)
     assert policy._blocks.state.blocks.first[0] > 3
-    for pull, _ in waiting:
-        # Their blocks count them if the values that bets use were reported.
-        reported, block = policy.reported(pull), mirror.blocks.get(serial_of(pull))
-        if reported is not None and block and not uses_missing(mirror, block, pull, reported):
-            mirror.tell(serial_of(pull), pull.number, pull.action, reported)
+    count_open_pulls(policy, mirror, waiting)
     mirror.compare()
     check_data(policy, history, lost, waiting)
 

@@ -42,6 +42,7 @@ from fairtrial.subpopulations._kernels.block_plans import (
     is_worth_a_bet,
     keep_open,
     list_items,
+    weakest_open,
 )
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
@@ -209,6 +210,7 @@ def _plan_block(
     lossy = _is_lossy(model, state)
     present = np.empty(needs.size)
     weakest = fill_present(programmes, leader, state.pulls, lossy, needs, work, present)
+    clear = weakest_open(weakest, lossy, needs, present)
     at, planned_at = seen, programmes
     doubted = new_view(model)
     doubts = rules.doubts and doubt(model, state, leader, seen, doubted)
@@ -246,7 +248,7 @@ def _plan_block(
         freeze_fit(model, state, slot, seen)
     state.runner_up[slot] = runner_up
     end = end_after(rules, state, slot, leader, runner_up, needs)
-    if is_worth_a_bet(weakest, rules, leader == arms, end):
+    if is_worth_a_bet(clear, rules, leader == arms, end):
         place_bets(model, rules, state, slot, seen, programmes, work, end)
 
 
