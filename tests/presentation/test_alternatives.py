@@ -20,6 +20,7 @@ from fairtrial.presentation.alternatives import (
     needed,
     ruled_out,
     ruling,
+    still_missing,
     summary,
     when_ruled_out,
 )
@@ -184,6 +185,22 @@ def test_the_answers_that_are_left_are_named_with_their_confidence(candidates, s
     assert candidates_sentence(progress) == f"With 95 % confidence the right answer is {said}."
 
 
+def test_of_many_answers_that_are_left_the_leader_and_the_least_refuted_are_named():
+    names = [f"arm{number}" for number in range(1200)]
+    rows = [AnswerStatus("out", rejected=True)]
+    rows += [
+        AnswerStatus(one, rejected=False, log_wealth=2 - at / 1e4) for at, one in enumerate(names)
+    ]
+    progress = of(rows)
+    recommendation = undecided(tuple(names)).recommendation
+    progress = replace(progress, recommendation=replace(recommendation, leader="arm5"))
+    said = candidates_sentence(progress)
+    last = ", ".join(f"arm{number}" for number in range(1199, 1192, -1))
+    assert f"one of 1,200 arms (arm5, {last} and 1,192 more)" in said
+    others = f"1,199 other answers to be ruled out: {last}, arm1192 and 1,191 more."
+    assert others in still_missing(progress)
+
+
 def test_nothing_is_said_of_answers_that_are_left_where_nothing_is_known_of_them():
     assert candidates_sentence(undecided(None)) == ""
     assert candidates_sentence(undecided(("b",), confidence=None)) == ""
@@ -204,7 +221,7 @@ def test_before_anything_is_ruled_out_no_confidence_is_claimed():
     ("candidates", "said"),
     [
         (("b", "c", "d"), "among b, c and d"),
-        (tuple("abcdefghij"), "among 10 arms (a, b, c, d, e, f, g, h and 2 more)"),
+        (tuple("abcdefghij"), "among 10 arms (b, c, a, d, e, f, g, h and 2 more)"),
         (("b", "c"), "b and c"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.limits import finite
@@ -182,7 +183,8 @@ def still_missing(progress: Progress) -> list[str]:
         points.append("The first result.")
     elif so_far := _shortfall(progress):
         points.append(so_far)
-    open_answers = [one.answer for one in _others(progress) if not one.rejected]
+    left = [one.answer for one in _others(progress) if not one.rejected]
+    open_answers = _likeliest_first(left, progress)
     if open_answers and progress.told:
         names = listed([shorten(one, _SHORT) for one in open_answers], _LISTED)
         points.append(f"{plural(len(open_answers), 'other answer')} to be ruled out: {names}.")
@@ -320,12 +322,30 @@ def candidates_sentence(progress: Progress) -> str:
     if guarantee is not None and not guarantee.proven:
         named = _named(candidates, "", "and")
         return f"Not ruled out so far, without a proven confidence: {named}."
+    ranked = _likeliest_first(candidates, progress)
     sure = f"With {percent(confidence)} confidence"
     best = len(leader) if isinstance(leader, tuple) else 1
     if best == 1:
-        return f"{sure} the right answer is {_named(candidates, 'one of ', 'or')}."
+        return f"{sure} the right answer is {_named(ranked, 'one of ', 'or')}."
     among = "among " if len(candidates) > best else ""
-    return f"{sure} the best {best} are {among}{_named(candidates, '', 'and')}."
+    return f"{sure} the best {best} are {among}{_named(ranked, '', 'and')}."
+
+
+def _likeliest_first(candidates: Sequence[Any], progress: Progress) -> Sequence[Any]:
+    """Return candidates; if there are too many to name all, the most likely come first.
+
+    These are the leaders, then those with the least evidence against them.
+    """
+    if len(candidates) <= _LISTED:
+        return candidates
+    leads = progress.recommendation.leader
+    leaders = leads if isinstance(leads, tuple) else (leads,)
+    against = {one.answer: one.log_wealth or 0.0 for one in alternatives(progress)}
+
+    def place(candidate: Any) -> tuple[bool, float]:
+        return candidate not in leaders, against.get(_name(candidate), 0.0)
+
+    return sorted(candidates, key=place)
 
 
 def _named(candidates: Sequence[object], of_many: str, conjunction: str) -> str:

@@ -511,4 +511,4 @@ def listed(items: Sequence[str], most: int, between: str = ", ") -> str:
     """Return items as a list in a sentence; if there are too many, say how many more."""
     shown = list(items[:most])
     rest = len(items) - len(shown)
-    return between.join(shown) + (f" and {rest} more" if rest else "")
+    return between.join(shown) + (f" and {count(rest)} more" if rest else "")
