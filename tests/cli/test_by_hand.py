@@ -135,7 +135,6 @@ def test_the_name_of_a_unit_is_stored_nowhere(created, invoke):
     [
         (["--unit", "u", "-n", 2], "n"),
         (["--unit", ""], "unit"),
-        (["--unit", "u", "--participant", "1"], "unit"),
     ],
 )
 def test_units_that_cannot_have_a_pull_are_refused_and_change_nothing(
@@ -145,6 +144,13 @@ def test_units_that_cannot_have_a_pull_are_refused_and_change_nothing(
     found, result = document("study", "ask", created, *options)
     assert (result.exit_code, found["error"]["type"]) == (ExitCode.USAGE, "InvalidArgument")
     assert found["error"]["message"].startswith(argument)
+    assert head() == before
+
+
+def test_a_pull_is_not_both_of_a_unit_and_of_a_participant(created, document):
+    before = head()
+    found, result = document("study", "ask", created, "--unit", "u", "--participant", "1")
+    assert (result.exit_code, found["error"]["type"]) == (ExitCode.USAGE, "UsageError")
     assert head() == before
 
 
