@@ -15,6 +15,7 @@ import pytest
 
 from fairtrial import subpopulations
 from fairtrial.core import AnswerStatus, Effect, Estimate, ValueLimit
+from fairtrial.core.progress_parts import Losses
 from fairtrial.errors import InvalidArgument
 from fairtrial.presentation.charts import evidence_chart
 from fairtrial.presentation.cuts import MOST_ARMS
@@ -382,6 +383,20 @@ def test_decision_of_a_running_study_says_what_is_missing(report):
     said = section(report(FakeStudy(waits)), "Decision").text
     assert said.count("Nothing can be forecast until then.") == 1
     assert "420" not in said
+
+
+@pytest.mark.parametrize("status", ["running", "undecided"])
+def test_more_results_do_not_seem_to_help_if_too_many_are_lost(report, status):
+    few, many = (
+        replace(progress_of_grid(status=status), losses=Losses("the worst value", 0.1, too_many))
+        for too_many in (False, True)
+    )
+    said = section(report(FakeStudy(few)), "Decision").text
+    assert "ore results: the " in said
+    assert "more results cannot decide" not in said
+    said = section(report(FakeStudy(many)), "Decision").text
+    assert "Fewer lost results: while so many are lost, more results cannot decide." in said
+    assert "ore results: the " not in said
 
 
 @pytest.mark.parametrize(

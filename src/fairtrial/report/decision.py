@@ -125,14 +125,23 @@ def _what_would_change_it(found: Findings) -> list[str]:
     if progress.recommendation.decided:
         points = [_said_of_more_results(progress), correction]
     elif progress.recommendation.status == "undecided":
-        points = ["Perhaps more results: the policy stopped before it could decide.", correction]
+        stopped = "Perhaps more results: the policy stopped before it could decide."
+        points = [_said_of_losses(progress) or stopped, correction]
     elif found.endless:
         points = ["It never stops: serving continues, and follows the results."]
     else:
-        points = ["More results: the study has not decided yet.", correction]
+        undecided = "More results: the study has not decided yet."
+        points = [_said_of_losses(progress) or undecided, correction]
     if progress.recommendation.guarantee and progress.recommendation.guarantee.assumptions:
         points.append("An assumption of the guarantee that does not hold.")
     return points + _closest_calls(found)
+
+
+def _said_of_losses(progress: Progress) -> str:
+    """Return that more results alone decide nothing, if too many are lost for that; else ""."""
+    if progress.losses is None or not progress.losses.too_many_to_decide:
+        return ""
+    return "Fewer lost results: while so many are lost, more results cannot decide."
 
 
 def _said_of_more_results(progress: Progress) -> str:
