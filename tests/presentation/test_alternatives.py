@@ -199,6 +199,11 @@ def test_of_many_answers_that_are_left_the_leader_and_the_least_refuted_are_name
     assert f"one of 1,200 arms (arm5, {last} and 1,192 more)" in said
     others = f"1,199 other answers to be ruled out: {last}, arm1192 and 1,191 more."
     assert others in still_missing(progress)
+    doubted = replace(
+        recommendation, leader="arm5", guarantee=recommendation.guarantee.weakened("luck")
+    )
+    weak = candidates_sentence(replace(progress, recommendation=doubted))
+    assert f"without a proven confidence: 1,200 arms (arm5, {last} and" in weak
 
 
 def test_nothing_is_said_of_answers_that_are_left_where_nothing_is_known_of_them():

@@ -58,7 +58,7 @@ def test_of_many_arms_the_furthest_behind_are_counted_and_not_shown():
     effects = tuple(Effect(str(k), "c", None, float(-k), -k - 1.0, -k + 1.0) for k in range(20))
     found = differences(progress_of(effects), minimize=False)
     assert arms_of(found.overall) == [str(k) for k in range(12)]
-    assert "8 more arms are not shown" in found.note
+    assert "Differences of 8 more arms are not shown" in found.note
 
 
 def test_the_note_says_what_the_intervals_promise():

@@ -495,11 +495,26 @@ def test_the_result_is_a_table_a_figure_a_page_and_shows_itself(tmp_path):
     assert frame["candidate"][0] == "b"
     assert frame["evaluations"].sum() == result.evaluations
     assert set(frame["state"]) == {"best", "rejected"}
+    assert frame["counted"].sum() == result.study.progress().settled
     assert "b" in result._repr_html_()
     assert "<table" in result._repr_html_()
     assert result.plot().axes
     assert result.write_report(tmp_path / "race.html").stat().st_size > 1000
     assert result.cost == pytest.approx(0.01 * result.evaluations)
+
+
+def test_a_mean_in_the_table_is_that_of_the_scores_that_it_says_count():
+    for most in range(3, 16):
+        part = run(table(), max_evaluations=most)
+        told = {arm: [] for arm in part.states}
+        for event in part.study.events():
+            if event.kind == "tell":
+                told[part.study.problem.arms[event.action]].append(event.value)
+        for row in part.rows():
+            scores = told[row["candidate"]]
+            assert row["evaluations"] == len(scores)
+            if row["counted"]:
+                assert row["mean"] == pytest.approx(np.mean(scores[: row["counted"]]))
 
 
 def test_what_is_said_of_an_answer_is_what_is_known_of_it():
@@ -655,3 +670,5 @@ def test_the_report_says_who_is_in_the_race_and_on_which_items_they_differ(tmp_p
     page = result.write_report(tmp_path / "race.html").read_text()
     for words in ("Arms against the leader", "Blocks on which results differ most", "rejected"):
         assert words in page
+    assert "The study has decided, so its evidence is not computed any more." in page
+    assert "No evidence is reported" not in page

@@ -319,10 +319,10 @@ def candidates_sentence(progress: Progress) -> str:
     if possible and not any(one.rejected for one in possible):
         return f"None of the {plural(len(possible), 'possible answer')} is ruled out yet."
     guarantee, leader = recommendation.guarantee, recommendation.leader
-    if guarantee is not None and not guarantee.proven:
-        named = _named(candidates, "", "and")
-        return f"Not ruled out so far, without a proven confidence: {named}."
     ranked = _likeliest_first(candidates, progress)
+    if guarantee is not None and not guarantee.proven:
+        named = _named(ranked, "", "and")
+        return f"Not ruled out so far, without a proven confidence: {named}."
     sure = f"With {percent(confidence)} confidence"
     best = len(leader) if isinstance(leader, tuple) else 1
     if best == 1:

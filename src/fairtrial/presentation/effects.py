@@ -134,5 +134,7 @@ def _note(progress: Progress, hidden: int, reference: str) -> str:
         said = said_of_closed_control(reference)
         notes.insert(0, ended(said[0].upper() + said[1:]))
     if hidden:
-        notes.append(f"{count(hidden)} more arms are not shown: the furthest behind.")
+        notes.append(
+            f"Differences of {count(hidden)} more arms are not shown: the furthest behind."
+        )
     return " ".join(filter(None, notes))

@@ -224,8 +224,9 @@ class RaceResult:
     def table(self, library: Library | None = None) -> Any:
         """Return a row for each candidate, the best first, as a table.
 
-        Columns: the state, number of evaluations, mean score, after how many items it left, and
-        by how much the leader was better on average over them.
+        Columns: the state, number of evaluations, how many of them count because their turn has
+        come, the mean score of these, after how many items it left, and by how much the leader was
+        better on average over them.
 
         Parameters
         ----------
@@ -251,6 +252,7 @@ class RaceResult:
                 "candidate": label,
                 "state": states[label],
                 "evaluations": arm.pulls,
+                "counted": arm.counted,
                 "mean": arm.mean,
                 "left_after": None if left is None else left.blocks,
                 "behind": None if left is None else left.behind,

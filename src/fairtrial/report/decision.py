@@ -248,6 +248,8 @@ def _in_turn(led: Sequence[str]) -> str:
 def _standing_of_evidence(progress: Progress) -> str:
     gained, needed = finite(progress.evidence), finite(progress.threshold)
     after = f"after {plural(progress.told, 'result')}"
+    if gained is None and progress.recommendation.decided:
+        return "The study has decided, so its evidence is not computed any more."
     if gained is None:
         return f"No evidence is reported {after}."
     places = decimals([gained, needed], 3)
