@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairtrial.linear import BlockBetting, Problem
+from fairtrial.linear import BlockBetting, LazyTrackAndStop, LinGapE, Problem
 from fairtrial.presentation.counted import counted_note
 
 FEATURES = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.5, 0.2]]
@@ -43,6 +43,21 @@ def test_own_means_are_those_of_the_results_that_count(known):
                 notes.add("own mean" in counted_note(progress))
     assert progress.settled < progress.told
     assert notes <= {True}
+
+
+@pytest.mark.parametrize("rule", [LazyTrackAndStop, LinGapE])
+def test_no_candidate_is_shown_as_ruled_out_before_the_first_comparison(rule):
+    policy = rule(Problem(FEATURES, noise_std=0.1), seed=0)
+    waits, *others = policy.ask(4)
+    for pull in others:
+        policy.tell(pull, float(pull.action))
+    policy.fail(waits)
+    while not policy.stopped and len(policy.recommend().candidates) == 4:
+        progress = policy.progress()
+        assert not any(one.rejected for one in progress.answers)
+        policy.tell(policy.ask(), 0.1)
+        if policy.told == 20:
+            break
 
 
 def test_progress_is_shown_before_results_count_also_where_empty_matrices_have_no_rank(monkeypatch):

@@ -208,8 +208,10 @@ class Tracker(Race):
 
     @property
     def live(self) -> Sequence[int]:
-        """The candidates that no leader beats yet."""
-        live = np.zeros(self._units.shape[1], dtype=np.int64)
+        """The candidates that no leader beats yet; all before the first comparison."""
+        live = np.ones(self._units.shape[1], dtype=np.int64)
+        if not self._control[STARTED]:
+            return np.flatnonzero(live).tolist()
         live_in_tracker(*self._arrays(live))
         return np.flatnonzero(live).tolist()
 
@@ -218,7 +220,7 @@ class Tracker(Race):
         """The candidates that no leader beats, for levels that hold at every moment."""
         if self._units.tolerance > 0.0 or isinstance(self._level, _AT_LOOKS_ONLY):
             return None
-        return self.live if self._control[STARTED] else list(range(self._units.shape[1]))
+        return self.live
 
     @property
     def evidence(self) -> tuple[float | None, float | None]:
