@@ -285,6 +285,24 @@ def test_where_many_rows_are_lost_nothing_is_bet_and_a_warning_says_so():
     assert policy._wealth.min() > -10.0
 
 
+def test_rows_that_are_only_open_are_not_called_lost():
+    problem, environment = tiny()
+    policy, generator = BlockBetting(problem, delta=0.1, seed=0), np.random.default_rng(0)
+    wait, overdue = [], False
+    for number in range(300):
+        pull = policy.ask()
+        if number % 2:
+            wait.append(pull)
+        else:
+            policy.tell(pull, environment.sample(pull, generator))
+        overdue |= bool(policy.open_as_worst())
+        assert not any("lost" in warning for warning in policy.warnings())
+    assert overdue
+    for pull in wait:
+        policy.fail(pull)
+    assert any("too many rows are lost" in warning for warning in policy.warnings())
+
+
 def test_rows_lost_by_chance_alone_are_drawn_again():
     problem, environment = small()
     policy = BlockBetting(problem, delta=0.1, losses="ignorable", seed=0)

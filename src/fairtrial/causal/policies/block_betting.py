@@ -558,9 +558,9 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _loses_too_many(self) -> bool:
-        """Whether lost rows make every bet on the newest block unprofitable."""
+        """Whether lost rows, not only open ones, make bets on the newest block unprofitable."""
         blocks, bets = self._blocks.state.blocks, self._blocks.state.bets
-        if self._finished or not blocks.lost.any() or not blocks.number[0]:
+        if self._finished or not blocks.number[0] or not self._blocks.known_losses.any():
             return False
         slot = (self._blocks.planned - 1) % len(bets.number)
         ledgers = bets.ledger[slot, : bets.number[slot]]
