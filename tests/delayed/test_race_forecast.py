@@ -37,7 +37,7 @@ def played_on(policy, categories=None):
     blocks, end = policy.blocks, policy.n_blocks
     scores, leader = policy._table(), policy.leader
     errors = 0.5 * (scores[:, [leader]] - scores).std(axis=0) / math.sqrt(blocks)
-    table = np.minimum(scores + errors, scores[:, [leader]] + 1.0)
+    table = np.minimum(scores + errors, 1.0)
     table[:, leader] = scores[:, leader]
     places = repeated_blocks(blocks, end, categories)
     rest, before = copy.deepcopy(policy), policy.progress().arms
@@ -78,6 +78,21 @@ def test_with_a_judge_its_scores_are_repeated_with_the_blocks(agreement, part):
         for table in (judge, None)
     )
     assert judged.progress().remaining < part * plain.progress().remaining
+
+
+def test_scores_of_the_forecast_are_possible_ones_also_between_rivals():
+    """The bets on a limit compare rivals with the control, not with the leader."""
+    rng = np.random.default_rng(0)
+    problem = Problem(4, reward_range=(0, 1), control="1", direction="minimize")
+    policy = PairedRacing(
+        problem, max_blocks=40, shuffle=True, margin=0.0, categories=["x", "y", "x", "z"] * 10
+    )
+    table = (rng.random((40, 4)) < [0.6, 0.5, 0.4, 0.1]).astype(float)
+    with np.errstate(all="raise"):
+        while not policy.stopped:
+            pull = policy.ask()
+            policy.tell(pull, float(table[pull.tag, pull.action]))
+            policy.progress()
 
 
 def test_the_median_forecast_is_about_right():

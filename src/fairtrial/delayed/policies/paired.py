@@ -612,12 +612,13 @@ class PairedRacing(PairedCourse):
             found = test.if_kept(scores, targets, leader, rivals, left_out[: len(scores)], kept)
             return np.asarray(found + self._earlier[leader, rivals])
 
-        low, high = self.problem.reward_range or (0.0, math.inf)
+        known = self.problem.reward_range
+        highest = math.inf if known is None else max(self.problem.sign * end for end in known)
         scores, targets = self._table(), self._targets[:blocks]
 
         def needed_for(evidence: Callable[..., Floats]) -> Floats:
             needed = blocks_needed(
-                evidence, scores, targets, places, leader, rivals, self._level, high - low
+                evidence, scores, targets, places, leader, rivals, self._level, highest
             )
             return needed if self.n_blocks is None else np.minimum(needed, self.n_blocks - blocks)
 

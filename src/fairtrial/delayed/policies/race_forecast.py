@@ -57,7 +57,7 @@ def blocks_needed(
     leader: int,
     rivals: Indices,
     level: float,
-    width: float,
+    highest: float,
 ) -> Floats:
     """Return how many of the blocks left each rival needs; infinity if all are not enough.
 
@@ -73,11 +73,11 @@ def blocks_needed(
         The leader, and the arms that are to be decided.
     level : float
         The evidence that decides.
-    width : float
-        The width of the range of scores, or infinity.
+    highest : float
+        The highest possible score, or infinity.
     """
     blocks, end = len(scores), len(scores) + len(places)
-    all_scores = np.concatenate([scores, _cautious(scores, leader, width)[places]])
+    all_scores = np.concatenate([scores, _cautious(scores, leader, highest)[places]])
     following = np.tile(_led_by(leader, targets[-1]), (len(places), 1))
     all_targets = np.concatenate([targets, following])
     needed = np.full(len(rivals), math.inf)
@@ -96,8 +96,11 @@ def blocks_needed(
     return needed
 
 
-def _cautious(scores: Floats, leader: int, width: float) -> Floats:
-    """Return scores whose differences from the leader are worse for it by a part of their error."""
+def _cautious(scores: Floats, leader: int, highest: float) -> Floats:
+    """Return scores whose differences from the leader are worse for it by a part of their error.
+
+    All of them are possible: bets on two rivals, too, need differences within the range.
+    """
     own = scores[:, [leader]]
     gaps = own - scores
     # The square of a large gap would overflow.
@@ -105,7 +108,7 @@ def _cautious(scores: Floats, leader: int, width: float) -> Floats:
     is_known = ~np.isnan(gaps)
     deviations = np.std(gaps / unit, axis=0, where=is_known | ~is_known.any(axis=0))
     errors = unit * deviations / math.sqrt(len(scores))
-    return np.asarray(np.minimum(scores + _CAUTION * errors, own + width))
+    return np.asarray(np.minimum(scores + _CAUTION * errors, highest))
 
 
 def _led_by(leader: int, best_two: Indices) -> Indices:
