@@ -208,6 +208,31 @@ def test_a_change_of_units_changes_the_interval_by_as_much(unit, origin):
     assert difference_in_range(other, weights, low, high, 0.1) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-163, 1e160, 1e300])
+@pytest.mark.parametrize("ranged", [True, False])
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+@pytest.mark.parametrize("assigned", [False, True])
+def test_no_unit_of_outcomes_changes_intervals(unit, ranged, direction, assigned):
+    found = []
+    for size in (1.0, unit):
+        known = {"reward_range": (0.0, size)} if ranged else {"noise_std": 0.5 * size}
+        problem = delayed.Problem(["a", "b"], direction=direction, control="a", **known)
+        own = {"assigned": np.arange(70) % 2} if assigned else {}
+        policy, generator = delayed.BlockBetting(problem, seed=1, **own), np.random.default_rng(0)
+        for number in range(70):
+            pull = policy.ask()
+            if number % 9 == 8:
+                policy.fail(pull)
+            else:
+                policy.tell(pull, size * float(generator.random() < 0.6))
+        progress = policy.progress()
+        ends = [(one.mean, one.lower, one.upper) for one in progress.arms]
+        ends += [(one.difference, one.lower, one.upper) for one in progress.effects]
+        assert len(ends) == 3
+        found.append(np.array(ends, dtype=float) / size)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
+
+
 def test_exchanging_the_arms_turns_the_interval_around():
     values = draw_blocks(np.random.default_rng(3))
     there = blocks_of(values)

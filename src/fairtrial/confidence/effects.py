@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -42,6 +42,7 @@ __all__ = [
     "effects_of_arms",
     "known_before",
     "level_of_each",
+    "unit_for",
 ]
 
 Floats = NDArray[np.float64]
@@ -50,6 +51,9 @@ LARGEST_BET = 0.5
 """Largest part of a range to bet on one result, so a lost one can count as its worst value."""
 
 _PRIOR = NormalMixture().prior
+
+_SMALLEST_SIZE = 1e-145
+"""The smallest size whose square is computed; the inverse is the largest one."""
 
 MOST_STEPS, SMALLEST_STEP = 100, 1e-9
 """Limits of the search for an end of the interval; the step is in units of the range."""
@@ -89,6 +93,21 @@ Ends = tuple[float | None, float | None]
 """A lower and an upper limit."""
 
 _NO_LIMITS: Mapping[tuple[str, str | None], Ends] = MappingProxyType({})
+
+
+def unit_for(size: float) -> float:
+    """Return a unit for values of some size in which their squares can be computed.
+
+    It is a power of two, so nothing is rounded, and 1 for all usual sizes.
+
+    Examples
+    --------
+    >>> unit_for(-40.0), unit_for(1e160) > 1e159
+    (1.0, True)
+    """
+    if _SMALLEST_SIZE <= abs(size) <= 1.0 / _SMALLEST_SIZE:
+        return 1.0
+    return 2.0 ** min(math.frexp(size)[1], 1000)
 
 
 def level_of_each(delta: float, arms: int, *, has_control: bool) -> float:
@@ -156,6 +175,17 @@ class Spread:
     scale: Floats
     reward_range: tuple[float, float] | None = None
 
+    def only(self, actions: NDArray[np.bool_]) -> Spread:
+        """Return the spread of the results of some actions."""
+        return Spread(self.scale[actions], self.reward_range)
+
+    def over(self, unit: float) -> Spread:
+        """Return the spread of results that are measured in another unit."""
+        if self.reward_range is None:
+            return Spread(self.scale / unit)
+        low, high = self.reward_range
+        return Spread(self.scale / unit, (low / unit, high / unit))
+
 
 @dataclass(frozen=True)
 class BlockResults:
@@ -173,6 +203,9 @@ class BlockResults:
         For each block, the number, the sum and the sum of squares of earlier results that were
         known before its first result; each minus the centre of the block. By default those of all
         earlier blocks, which must then have had all their results.
+    unit : float
+        The unit of sums, squares, centres and `earlier`, in the units of the values that are
+        wanted: squares of very large or very small values are out of reach.
     """
 
     counts: Floats
@@ -181,6 +214,7 @@ class BlockResults:
     squares: Floats
     centres: Floats
     earlier: Floats | None = None
+    unit: float = field(default=1.0, kw_only=True)
 
     @property
     def drawn(self) -> Floats:
@@ -202,10 +236,14 @@ class BlockResults:
         return replace(self, losses=np.zeros_like(self.losses))
 
     def followed_by(self, later: BlockResults) -> BlockResults:
-        """Return these blocks and later ones, which began after these had all their results."""
+        """Return these blocks and later ones, which began after these had all their results.
+
+        Both have the same unit.
+        """
         mine = (self.counts, self.losses, self.sums, self.squares, self.centres)
         theirs = (later.counts, later.losses, later.sums, later.squares, later.centres)
-        return BlockResults(*map(np.concatenate, zip(mine, theirs, strict=True)))
+        together = BlockResults(*map(np.concatenate, zip(mine, theirs, strict=True)))
+        return replace(together, unit=self.unit)
 
     def difference_of_means(self, target: Floats) -> float | None:
         """Return the weighted sum of the means of all results; None if one has no results."""
@@ -213,17 +251,18 @@ class BlockResults:
         counts, sums = self.counts[:, used].sum(axis=0), self.sums + self.counts * self.centres
         if not (counts > 0.0).all():
             return None
-        return float((target[used] * sums[:, used].sum(axis=0) / counts).sum())
+        return self.unit * float((target[used] * sums[:, used].sum(axis=0) / counts).sum())
 
     def only(self, blocks: NDArray[np.bool_], actions: NDArray[np.bool_]) -> BlockResults:
         """Return the results of the selected blocks and actions only."""
         fields = (self.counts, self.losses, self.sums, self.squares, self.centres)
         earlier = None if self.earlier is None else self.earlier[:, blocks][:, :, actions]
         own = BlockResults(*(field[blocks][:, actions] for field in fields))
-        return replace(own, earlier=earlier)
+        return replace(own, earlier=earlier, unit=self.unit)
 
     def in_units(self, low: float, width: float) -> BlockResults:
         """Return the results minus `low`, in units of `width`."""
+        low, width = low / self.unit, width / self.unit
         return BlockResults(
             self.counts,
             self.losses,
@@ -438,7 +477,7 @@ def difference_of_arms(
     if not usable.any():
         return None
     known = results.only(usable, wanted)
-    own = Spread(spread.scale[wanted], spread.reward_range)
+    known, own = replace(known, unit=1.0), spread.only(wanted).over(results.unit)
     weights = target[wanted] / known.drawn
     if own.reward_range is None:
         one_of_each = float((target[wanted] ** 2 * own.scale**2).sum())
@@ -447,7 +486,7 @@ def difference_of_arms(
         # In the units of the range its lower end is 0. That cancels out of differences only.
         start = own.reward_range[0] * float(target.sum())
         found = difference_in_range(known, weights, *own.reward_range, level).plus(start)
-    return found.around(results.difference_of_means(target))
+    return found.times(results.unit).around(results.difference_of_means(target))
 
 
 @documented_by(difference_of_arms)

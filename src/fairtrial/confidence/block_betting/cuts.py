@@ -145,6 +145,8 @@ class OutsideResults:
         Number of actions; 0 if nothing needs these results.
     ranges : sequence of ((float, float) or None)
         The range of each value of a result, if it is known: sums of squares are about its middle.
+    unit : float
+        The unit of sums; see `BlockResults`.
 
     Attributes
     ----------
@@ -154,12 +156,16 @@ class OutsideResults:
     """
 
     def __init__(
-        self, number: int = 0, ranges: Sequence[tuple[float, float] | None] = (None,)
+        self,
+        number: int = 0,
+        ranges: Sequence[tuple[float, float] | None] = (None,),
+        unit: float = 1.0,
     ) -> None:
         self.moments = np.zeros((2, 3, len(ranges) * number))
         self._number = number
         ends = [one or (0.0, 0.0) for one in ranges]
-        self._centres = np.array([low + (high - low) / 2 for low, high in ends])
+        self._centres = np.array([low + (high - low) / 2 for low, high in ends]) / unit
+        self._unit = unit
 
     def add(self, after: bool, action: int, values: NDArray[np.float64]) -> None:
         """Add the values of a result; NaN if unknown."""
@@ -171,7 +177,7 @@ class OutsideResults:
 
     def _count(self, after: bool, action: int, values: NDArray[np.float64], sign: float) -> None:
         known = ~np.isnan(values)
-        off = np.where(known, values - self._centres, 0.0)
+        off = np.where(known, values / self._unit - self._centres, 0.0)
         own = self.moments[int(after), :, action :: self._number]
         own += sign * np.stack([known, off, off * off])
 
@@ -184,7 +190,7 @@ class OutsideResults:
         counts, sums, squares = self.moments[int(after), :, start : start + self._number]
         lost = np.maximum(assigned - counts, 0.0)
         rows = counts, lost, sums, squares, np.full_like(counts, self._centres[value])
-        return BlockResults(*(row[np.newaxis].copy() for row in rows))
+        return BlockResults(*(row[np.newaxis].copy() for row in rows), unit=self._unit)
 
 
 def actions_of(assigned: ArrayLike, problem: Problem) -> Actions:

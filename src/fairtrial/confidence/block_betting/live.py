@@ -171,6 +171,9 @@ class LiveBlocks:
     centre: float = 0.0
     """The outcome whose value in the state is 0."""
 
+    unit_of_results: float = 1.0
+    """The unit of `paid_results`; another one if squares of outcomes are out of reach."""
+
     max_replacements: float = math.inf
     """The most lost pulls that are made again."""
 
@@ -706,6 +709,7 @@ class LiveBlocks:
         """
         if not self._first.item() == len(self.paid) > 0:
             return None
+        unit = self.unit / self.unit_of_results
         names = "results", "losses", "sums", "squares"
         counts, losses, sums, squares = (self.in_paid_blocks(f"blocks.{name}") for name in names)
         losses = losses * losses_count
@@ -714,10 +718,11 @@ class LiveBlocks:
         return BlockResults(
             counts,
             losses,
-            sums * self.unit,
-            squares * self.unit * self.unit,
-            np.full_like(counts, self.centre),
+            sums * unit,
+            squares * unit * unit,
+            np.full_like(counts, self.centre / self.unit_of_results),
             self._earlier(self.in_paid_blocks("blocks.known").reshape(*counts.shape, 3)),
+            unit=self.unit_of_results,
         )
 
     def _earlier(self, known: Floats) -> Floats | None:
@@ -725,7 +730,8 @@ class LiveBlocks:
 
         `known`, shape (T, actions, 3): as in the state.
         """
-        return np.moveaxis(known * [1.0, self.unit, self.unit * self.unit], 2, 0)
+        unit = self.unit / self.unit_of_results
+        return np.moveaxis(known * [1.0, unit, unit * unit], 2, 0)
 
     def in_paid_blocks(self, path: str) -> Floats:
         """Return the values of an array of the state in all paid blocks, shape (T, ...)."""

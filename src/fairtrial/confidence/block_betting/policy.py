@@ -515,7 +515,8 @@ class BlockPolicy(FixedConfidencePolicy):
             raise InvalidArgument("assigned", "must be given without batch and max_pulls")
         self._cuts = cuts
         if self._keeps_outside:
-            self._outside = OutsideResults(self.problem.n_actions, self._ranges_of_values)
+            unit = self._blocks.unit_of_results
+            self._outside = OutsideResults(self.problem.n_actions, self._ranges_of_values, unit)
         self._blocks.skip_initial_block()
 
     @property

@@ -27,6 +27,7 @@ from fairtrial.confidence.effects import (
     Spread,
     effects_of_arms,
     level_of_each,
+    unit_for,
 )
 from fairtrial.confidence.means import means_of
 from fairtrial.confidence.noise_test import NoiseTest
@@ -216,6 +217,7 @@ class BlockBetting(BlockPolicy):
         self.randomize = check_randomize(randomize)
         self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
         self._blocks.unit, self._blocks.centre = self._rules.unit, self._rules.origin
+        self._blocks.unit_of_results = unit_for(self._rules.unit)
         # Failed pulls that count as the failure value.
         self._valued: list[int] = []
         self._follow(assigned)
