@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairtrial.delayed import InformationRacing, PairedRacing, Problem, Racing
+from fairtrial.delayed import BlockBetting, InformationRacing, PairedRacing, Problem, Racing
 
 
 def random_events(policy, seed, steps=120):
@@ -70,6 +70,57 @@ def test_a_failed_pull_that_counts_as_a_value_is_no_result_that_was_told():
     progress = policy.progress()
     assert (progress.told, progress.settled) == (1, 1)
     assert [one.counted for one in progress.arms] == [1, 1]
+
+
+@pytest.mark.parametrize("known", [{"reward_range": (0.0, 1.0)}, {"noise_std": 0.5}])
+@pytest.mark.parametrize("own", [{}, {"batch": 1, "initial_pulls": 1}])
+def test_after_the_stop_every_result_that_was_told_counts_or_is_said_never_to(known, own):
+    policy = BlockBetting(Problem(3, failure_value=0.0, **known), max_pulls=90, seed=0, **own)
+    generator, failed = np.random.default_rng(1), []
+    while not policy.stopped:
+        policy.ask(8 - len(policy.outstanding()))
+        pulls = policy.outstanding()
+        pull = pulls[generator.integers(len(pulls))]
+        if generator.random() < 0.2:
+            policy.fail(pull)
+            failed.append(pull)
+        else:
+            policy.tell(pull, float(generator.random() < 0.5))
+        if failed and generator.random() < 0.05:
+            policy.tell(failed.pop(), 1.0)
+        progress = policy.progress()
+        never = sum(progress.never_counted.values())
+        assert progress.settled + never <= progress.told
+    assert progress.settled + never == progress.told == 90
+
+
+def test_what_is_ruled_out_does_not_lead():
+    policy = BlockBetting(Problem(3, noise_std=1.0), initial_pulls=1, batch=3, seed=0)
+    early = []
+    while not any(one.rejected for one in policy.progress().answers):
+        pull = policy.ask()
+        early += [pull] * (pull.tag < 0)
+        policy.tell(pull, [-2.0, 0.5, 0.5][pull.action])
+    assert not policy.stopped
+    for pull in early:
+        # No bet was placed on this pull, so its correction moves the data alone.
+        if pull.action == 0:
+            policy.amend(pull, -2.0, 2000.0)
+    progress = policy.progress()
+    assert progress.arms[0].mean > progress.arms[1].mean
+    assert progress.recommendation.candidates == ("1", "2")
+    assert progress.recommendation.leader == ("1",)
+
+
+def test_a_mean_is_within_its_interval_also_if_earlier_intervals_exclude_it():
+    policy = Racing(Problem(2, noise_std=0.05), running_intersection=True)
+    for value in (0.1, 0.1, 1.3):
+        policy.tell(policy.ask(), value)
+        for one in policy.progress().arms:
+            if one.mean is not None:
+                assert one.lower <= one.mean <= one.upper
+    box = policy._race.arms
+    assert (box.lower > box.upper).any()
 
 
 def test_a_race_in_which_all_results_count_says_nothing_of_turns():

@@ -955,6 +955,12 @@ class LiveBlocks:
         in_block = pull.number != UNSOLICITED and pull.number not in self.late
         return in_block and 0 <= serial_of_tag(pull.tag) < self._first.item()
 
+    def why_never_counted(self, pull: Pull) -> str | None:
+        """Return why no bet will count what was learned of a pull; None if its block is to come."""
+        if pull.number in self.late:
+            return NEVER_COUNTED[_TOO_LATE]
+        return NEVER_COUNTED[_UNPLANNED] if self._is_unplanned(pull) else None
+
     def keep_paid(self, before: int) -> None:
         """Keep the blocks paid since `before` was the first one, if all earlier ones are kept."""
         now = self._first.item()

@@ -424,7 +424,18 @@ class BlockPolicy(FixedConfidencePolicy):
         found = dict(zip(NEVER_COUNTED, numbers, strict=True))
         if self.stopped:
             found[_LEFT_OVER] = self._blocks.results_in_open_blocks
+        for pull in self._never_told:
+            why = self._blocks.why_never_counted(pull)
+            if why is None and self.stopped and not self._blocks.is_paid(pull):
+                why = _LEFT_OVER
+            if why is not None:
+                found[why] -= 1
         return {why: number for why, number in found.items() if number}
+
+    @property
+    def _never_told(self) -> Sequence[Pull]:
+        """The failed pulls that count as a value: results of their blocks that nobody told."""
+        return ()
 
     @property
     def _assigned_units(self) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -420,12 +420,14 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _answer(self) -> tuple[str, ...]:
-        """The answer, or the leading arms so far; the best first."""
+        """The answer, or the leading arms of those not ruled out so far; the best first."""
         state = self._blocks.state
         means = np.where(state.counts > 0.0, state.means, -math.inf)
         settled = self._finished and self._has_target
         inside = state.wealth.target if settled else np.zeros(means.size)
-        order = np.lexsort((-means, -inside))[: self.problem.top]
+        candidates = self._candidates() or self.problem.arms
+        is_out = np.array([arm not in candidates for arm in self.problem.arms])
+        order = np.lexsort((-means, is_out, -inside))[: self.problem.top]
         return tuple(self.problem.arms[arm] for arm in order.tolist())
 
     def _evidence(self) -> tuple[float | None, float | None]:
@@ -482,10 +484,13 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _settled(self) -> int | None:
-        # Failed pulls that count as a value are results of their blocks, but nobody told them.
-        valued = [self.in_flight(number) for number in self._valued]
         settled = super()._settled
-        return None if settled is None else settled - sum(map(self._blocks.is_paid, valued))
+        untold = sum(map(self._blocks.is_paid, self._never_told))
+        return None if settled is None else settled - untold
+
+    @property
+    def _never_told(self) -> Sequence[Pull]:
+        return [self.in_flight(number) for number in self._valued]
 
     @property
     def _leaves_out_losses(self) -> bool:

@@ -39,12 +39,19 @@ def candidates(race: RaceState) -> tuple[str, ...]:
 
 
 def estimates(race: RaceState, lower: Floats, upper: Floats) -> tuple[Estimate, ...]:
-    """Return an estimate of every arm's mean; `lower` and `upper` are in the race's unit."""
-    lower, upper = race.unit * lower, race.unit * upper
+    """Return an estimate of every arm's mean; `lower` and `upper` are in the race's unit.
+
+    If intervals of different times have no common part, one of them has failed, which their error
+    allows. The latest one is then shown.
+    """
+    latest, is_empty = np.sqrt(race.arms.variance), lower > upper
+    lower = race.unit * np.where(is_empty, race.arms.estimate - latest, lower)
+    upper = race.unit * np.where(is_empty, race.arms.estimate + latest, upper)
     if race.problem.sign < 0:
         lower, upper = -upper, -lower
     known = np.isfinite(race.arms.variance)
     means = race.outward * np.where(known, race.arms.estimate, _means_so_far(race))
+    means = np.where(known, np.clip(means, lower, upper), means)
     counted = _counted(race)
     return tuple(
         Estimate(
