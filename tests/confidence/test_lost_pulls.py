@@ -209,3 +209,33 @@ def test_as_many_are_made_again_as_there_are_replacements(seed):
     number = len(policy._lost)
     assert number > 5
     assert numbers(policy) == {"made_again": 5, "as_worst": number - 5}
+
+
+@pytest.mark.parametrize("name", [name for name in SETTINGS if "planned_end" in SETTINGS[name][1]])
+@pytest.mark.parametrize("seed", range(2))
+def test_at_most_as_many_results_are_forecast_as_can_come_and_never_fewer_than_open_pulls(
+    name, seed
+):
+    problem, options = SETTINGS[name]
+    policy = BlockBetting(problem, seed=seed, **options)
+    for _ in disturbed(policy, np.random.default_rng(seed)):
+        most = policy.progress().remaining_at_most
+        if policy.stopped:
+            assert most is None
+            continue
+        in_blocks = sum(tag >= 0 for _action, tag in policy._outstanding.values())
+        assert most >= in_blocks
+        if policy._has_handed_out_all() and not policy.closed_groups:
+            assert most == in_blocks
+
+
+def test_open_pulls_that_count_as_their_worst_are_results_that_can_still_come():
+    """Of 20 results that are still out when all pulls are handed out, 12 are of forgotten forms."""
+    policy = BlockBetting(PLAIN, delta=1e-9, max_pulls=150, planned_end=True, seed=0)
+    forgotten = policy.ask(12)
+    for number in range(130):
+        policy.tell(policy.ask(), float(number % 2))
+    last = policy.ask(8)
+    assert policy._has_handed_out_all()
+    assert set(policy.open_as_worst()) == {pull.number for pull in forgotten}
+    assert policy.progress().remaining_at_most == len(forgotten) + len(last)

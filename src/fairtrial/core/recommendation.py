@@ -420,8 +420,8 @@ class Progress:
         The probability of a decision by the planned end if the means are as estimated, if an end is
         planned. It is approximate.
     remaining_at_most : int or None
-        A bound on the results that are still needed, if the rule knows one: a race over a list ends
-        at its end.
+        A bound on the results that can still come or be needed, if the rule knows one: a race over
+        a list ends at its end.
     closed : mapping of str to tuple of str
         What people have closed by hand: labels under ``"arm"`` and ``"group"``.
     """

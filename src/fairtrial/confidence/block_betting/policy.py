@@ -464,10 +464,14 @@ class BlockPolicy(FixedConfidencePolicy):
 
     @property
     def _remaining_at_most(self) -> int | None:
-        """The pulls until the planned end, if there is one."""
+        """The results that can still come in blocks until the planned end, if there is one.
+
+        They include those of open pulls that count as their worst until they come.
+        """
         if self._end is None or self.stopped:
             return None
-        return max(0, int(self._end - self._blocks.made))
+        late = len(self._blocks.open_as_worst)
+        return max(0, int(self._end - self._blocks.made)) + late
 
     @property
     def _no_forecast(self) -> str:
