@@ -110,6 +110,21 @@ def test_a_measure_that_one_arm_loses_more_often_is_found(losses, label):
     assert policy.guarantee.label == (label or "heuristic")
 
 
+@pytest.mark.parametrize(("rate", "warns"), [(0.3, True), (0.0, False)])
+def test_values_that_one_arm_misses_after_the_last_block_are_found_when_no_pull_is_open(
+    rate, warns
+):
+    policy, rng = bounded(), np.random.default_rng(1)
+    opened = policy.ask(400)
+    for pull in opened[:-1]:
+        lost = pull.arm == "b" and rng.random() < rate
+        values = {"effect": coin(rng, 0.4), "harm": None if lost else coin(rng, 0.2)}
+        policy.tell(pull, values)
+    assert UNEQUAL_LOSSES not in policy.warnings()
+    policy.tell(opened[-1], {"effect": 0.0, "harm": 0.0})
+    assert (UNEQUAL_LOSSES in policy.warnings()) == warns
+
+
 def test_equal_losses_of_a_measure_are_no_finding():
     policy = bounded()
     carry_out(

@@ -424,7 +424,7 @@ def regular_moments(trace: Sequence[Progress]) -> tuple[list[Progress], int]:
     ([0, 4, 8, 11], 4)
     """
     told = [moment.told for moment in trace]
-    stride = max((after - one for one, after in pairwise(told[:-1])), default=1)
+    stride = max((after - one for one, after in pairwise(told[:-1])), default=1) or 1
     if not {*range(told[0], told[-2] + 1 if len(told) > 1 else 0, stride)} <= {*told}:
         return list(trace), stride
     return [moment for moment in trace[:-1] if moment.told % stride == 0] + [trace[-1]], stride

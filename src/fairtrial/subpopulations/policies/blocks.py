@@ -838,7 +838,13 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _loses_unequally(self) -> bool:
-        return self._blocks.loses_unequally(self.problem.shape[1])
+        groups = self.problem.shape[1]
+        if self._blocks.loses_unequally(groups):
+            return True
+        # Values that no settled block has count too, once no pull is open.
+        if self._measured is None or self.n_outstanding:
+            return False
+        return self._measured.misses_unequally()
 
     @property
     def _loses_too_many(self) -> bool:

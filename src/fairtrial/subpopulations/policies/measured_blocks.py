@@ -701,11 +701,22 @@ class MeasuredBlocks(CellBlocks):
     def loses_unequally(self, groups: int = 1) -> bool:
         """Whether some arms lose far more pulls, or values of a measure, than others in a group."""
         counts = [self._came_and_lost(), *self._values_that_ended()]
-        tests = 1 + self.outcomes
+        # Half of the probability of a false alarm is for `misses_unequally`.
+        tests = 2 * (1 + self.outcomes)
         return any(
             losses_differ(known.reshape(-1, groups), gone.reshape(-1, groups), tests)
             for known, gone in counts
         )
+
+    def misses_unequally(self) -> bool:
+        """Whether some arms miss far more values of a measure than others, in all results so far.
+
+        No pull may be open: values that take long would look like missing ones.
+        """
+        tests = 2 * (1 + self.outcomes)
+        known = self.values
+        gone = np.maximum(self.pulls[..., np.newaxis] - known, 0.0)
+        return any(losses_differ(known[..., m], gone[..., m], tests) for m in range(self.outcomes))
 
     def _values_that_ended(self) -> list[tuple[Floats, Floats]]:
         """Return for each measure how many values came, and how many never will, by cell.
