@@ -19,6 +19,7 @@ from fairtrial.presentation.sources import (
     optimal_shares,
     progress_of,
     pulls_of,
+    regular_moments,
     trace_of,
 )
 from tests.messages import raises
@@ -153,3 +154,8 @@ def test_what_is_no_source_is_refused_by_name(drawing, given, tmp_path, monkeypa
 def test_a_report_is_written_to_a_path_only():
     with raises(InvalidArgument, "path", given=3):
         ft.write_report(FakeStudy(), 3)
+
+
+def test_moments_without_any_result_are_kept():
+    trace = [Progress(Recommendation(None, "running"), asked, 0, asked) for asked in range(4)]
+    assert regular_moments(trace) == (trace, 1)
