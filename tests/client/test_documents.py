@@ -75,6 +75,7 @@ PROGRESS = Progress(
     measure_limits=(MeasureLimit("a", "harmed", None, "ceiling", 0.3, 0.2, 0.1, 0.4, 0.0),),
     value_limits=(ValueLimit("a", "gap", "s instead of t", 0.3, 0.2, 1.5),),
     measures=(MeasureValues("a", "x", "harmed", 8, 2, 0.25),),
+    overall_measures=(ESTIMATE,),
     losses=Losses("made again", 0.25, False, 1, 2, 3, 4, 5, limit_reached=3),
     predictions=Predictions((GroupPredictions("x", 0.8, 0.5, 0.3),), 0.7, 120.0, 100.0, 0.1, 0.02),
     shares=(ShareOfPulls("a", 30, 0.3, 0.25, -5.0),),

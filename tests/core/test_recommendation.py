@@ -167,6 +167,7 @@ def test_all_of_it_is_json() -> None:
         "measure_limits": [],
         "value_limits": [],
         "measures": [],
+        "overall_measures": [],
         "losses": {
             "counted_as": "not drawn",
             "share": 0.25,

@@ -79,6 +79,9 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
         title = "Arms" if _is_grouped(progress) else "Answers"
         note = f"{cut.note}\n{said_of_missed_limits(progress)}"
         yield estimates_table(title, cut.rank(progress.arms), progress), note
+    if progress.overall_measures:
+        shown = cut_of_arms(progress, minimize).rank(progress.overall_measures)
+        yield estimates_table("Measures of arms over all groups", shown, progress), ""
     if progress.actions:
         cut = cut_of(progress, minimize)
         title = f"Arms by {_second_label(progress)}" if _is_grouped(progress) else "Arms"

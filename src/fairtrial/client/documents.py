@@ -218,6 +218,7 @@ def progress_of(document: _Document) -> Progress:
         measure_limits=tuple(_part(MeasureLimit, one) for one in document["measure_limits"]),
         value_limits=tuple(_part(ValueLimit, one) for one in document["value_limits"]),
         measures=tuple(_part(MeasureValues, one) for one in document["measures"]),
+        overall_measures=_estimates(document["overall_measures"]),
         losses=None if document["losses"] is None else _part(Losses, document["losses"]),
         predictions=_predictions(document["predictions"]),
         shares=tuple(_part(ShareOfPulls, one) for one in document["shares"]),

@@ -76,6 +76,7 @@ class FixedConfidencePolicy(Policy):
     `_settled`            how many results its evidence counts, if not all
     `_effects`            a function that computes the differences between arms when needed
     `_limited`            further means with limits
+    `_overall_measures`   the means of every measure of an arm over all groups
     ====================  ======================================================================
 
     `_amended` counts the corrections that the answer does not include; `Guarantee.weakened_by` adds
@@ -216,6 +217,10 @@ class FixedConfidencePolicy(Policy):
         """Return further means for which an answer has limits."""
         return ()
 
+    def _overall_measures(self) -> tuple[Estimate, ...]:
+        """Return the mean of every measure of every arm over all groups."""
+        return ()
+
     @property
     def _intervals(self) -> str:
         """The kind of intervals as long as nothing makes them approximate; "none" without any."""
@@ -344,6 +349,7 @@ class FixedConfidencePolicy(Policy):
             evidence_scale=self._evidence_scale,
             find_effects=self._effects(),
             limited=self._limited(),
+            overall_measures=self._overall_measures(),
             **self._parts(),
         )
 

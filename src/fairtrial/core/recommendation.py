@@ -402,6 +402,9 @@ class Progress:
         Limits on something other than a mean.
     measures : tuple of MeasureValues
         How many values of every measure of an action are known.
+    overall_measures : tuple of Estimate
+        The mean of every measure of every arm over all groups, by the weights of the groups, if a
+        pull gives several measures and there are several groups.
     losses : Losses or None
         What lost results count as, if the rule says so.
     predictions : Predictions or None
@@ -449,6 +452,7 @@ class Progress:
     measure_limits: tuple[MeasureLimit, ...] = ()
     value_limits: tuple[ValueLimit, ...] = ()
     measures: tuple[MeasureValues, ...] = ()
+    overall_measures: tuple[Estimate, ...] = ()
     losses: Losses | None = None
     predictions: Predictions | None = None
     shares: tuple[ShareOfPulls, ...] = ()
@@ -501,6 +505,7 @@ class Progress:
             "measure_limits": [one.to_dict() for one in self.measure_limits],
             "value_limits": [one.to_dict() for one in self.value_limits],
             "measures": [one.to_dict() for one in self.measures],
+            "overall_measures": [estimate.to_dict() for estimate in self.overall_measures],
             "losses": None if self.losses is None else self.losses.to_dict(),
             "predictions": None if self.predictions is None else self.predictions.to_dict(),
             "shares": [one.to_dict() for one in self.shares],

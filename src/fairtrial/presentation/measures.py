@@ -56,9 +56,9 @@ class MeasuredArm:
 
 
 def measured_arms(progress: Progress, minimize: bool) -> list[MeasuredArm]:
-    """Return every measure of the shown arms by group, in the order of their arms.
+    """Return every measure of the shown arms, in the order of their arms: overall, and by group.
 
-    The estimates are those of `Progress.actions`.
+    The estimates are those of `Progress.overall_measures` and `Progress.actions`.
 
     Examples
     --------
@@ -74,7 +74,8 @@ def measured_arms(progress: Progress, minimize: bool) -> list[MeasuredArm]:
     for limit in guardrails(progress, minimize):
         of_place.setdefault((limit.arm, limit.where, limit.measure), []).append(limit)
     found = []
-    for one in cut_of(progress, minimize).rank(progress.actions):
+    cut = cut_of(progress, minimize)
+    for one in (*cut.rank(progress.overall_measures), *cut.rank(progress.actions)):
         if MEASURE in one.labels:
             measure, where = str(one.labels[MEASURE]), str(one.labels.get("group", OVERALL))
             arm = arm_of(one.labels)

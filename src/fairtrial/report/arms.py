@@ -144,7 +144,7 @@ def _with_missed_limits(found: Findings, chart: IntervalChart) -> IntervalChart:
 
 
 def _measures(found: Findings) -> Markup | None:
-    """Return every measure by arm and group, with its limits, if pulls have several measures."""
+    """Return every measure by arm, overall and by group, if pulls have several measures."""
     rows = measured_arms(found.progress, found.minimize)
     if not rows:
         return None

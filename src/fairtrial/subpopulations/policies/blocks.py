@@ -55,6 +55,7 @@ from fairtrial.subpopulations.policies.measured_report import (
     arm_estimates,
     cell_estimates,
     limits_of_measures,
+    overall_estimates,
     promise_on_measures,
     values_of_measures,
 )
@@ -755,6 +756,12 @@ class BlockBetting(BlockPolicy):
         known = self._measured, self._settled_measures(self._measured), self.problem, self.delta
         more = *known, self._measure_in_range
         return cell_estimates(*more), arm_estimates(*more)
+
+    def _overall_measures(self) -> tuple[Estimate, ...]:
+        if self._measured is None:
+            return ()
+        known = self._measured, self._settled_measures(self._measured), self.problem, self.delta
+        return overall_estimates(*known, self._measure_in_range)
 
     def _settled_measures(self, measured: MeasuredBlocks) -> Settled:
         """Return the values of measures that means count, by cell."""

@@ -22,6 +22,7 @@ __all__ = [
     "arm_estimates",
     "cell_estimates",
     "limits_of_measures",
+    "overall_estimates",
     "promise_on_measures",
     "values_of_measures",
 ]
@@ -108,12 +109,12 @@ def arm_estimates(
     Its results are the pulls with all the values that the objective needs. `in_range`: as in
     `cell_estimates`.
     """
-    found = _means_of_arms(blocks, settled, problem, delta, in_range(None))
+    weights = problem.shares[:, np.newaxis] * np.asarray(problem.objective_weights)
+    found = _means_of_arms(blocks, settled, problem, delta, in_range(None), weights)
     found = found.within(blocks.objective_spread.reward_range)
     needed = np.asarray(problem.objective_weights) != 0.0
     counted = settled.counts[..., needed].min(axis=2).sum(axis=1)
     results = blocks.values[..., needed].min(axis=2).sum(axis=1)
-    weights = problem.shares[:, np.newaxis] * np.asarray(problem.objective_weights)
     so_far = Means.so_far(*_so_far(blocks)).combined(weights)
     return tuple(
         Estimate(
@@ -124,6 +125,57 @@ def arm_estimates(
             mean_of_all=so_far.at(k)[0],
         )
         for k, arm in enumerate(problem.arms)
+    )
+
+
+def overall_estimates(
+    blocks: MeasuredBlocks,
+    settled: Settled,
+    problem: Problem,
+    delta: float,
+    in_range: InRange,
+) -> tuple[Estimate, ...]:
+    """Return an estimate of every measure of every arm over all groups.
+
+    Nothing with one group: `cell_estimates` has them. `in_range`: as in `cell_estimates`.
+    """
+    if len(problem.groups) == 1:
+        return ()
+    by_measure = [
+        _means_of_measure(blocks, settled, problem, delta, in_range(m), m)
+        for m in range(len(problem.measures))
+    ]
+    found = Means(*(np.stack(values, axis=-1) for values in zip(*by_measure, strict=True)))
+    plain = Means.so_far(*_so_far(blocks))
+    return tuple(
+        Estimate(
+            {"arm": problem.arms[k], "measure": problem.measures[m]},
+            int(blocks.values[k, :, m].sum()),
+            *found.at((k, m)),
+            counted=int(settled.counts[k, :, m].sum()),
+            mean_of_all=plain.combined(_weights_of_measure(problem, m)).at(k)[0],
+        )
+        for k in range(len(problem.arms))
+        for m in range(len(problem.measures))
+    )
+
+
+def _weights_of_measure(problem: Problem, m: int) -> Floats:
+    """Return the weights of a measure's mean over all groups, shape (L, M)."""
+    return np.outer(problem.shares, np.arange(len(problem.measures)) == m)
+
+
+def _means_of_measure(
+    blocks: MeasuredBlocks,
+    settled: Settled,
+    problem: Problem,
+    delta: float,
+    in_range: BlockMeans | None,
+    m: int,
+) -> Means:
+    """Return the mean of a measure of every arm over all groups."""
+    return _means_of_arms(
+        blocks, settled, problem, delta, in_range, _weights_of_measure(problem, m)
     )
 
 
@@ -147,12 +199,12 @@ def _means_of_arms(
     settled: Settled,
     problem: Problem,
     delta: float,
-    objective: BlockMeans | None,
+    in_range: BlockMeans | None,
+    weights: Floats,
 ) -> Means:
-    """Return the mean objective of every arm over all groups."""
-    weights = problem.shares[:, np.newaxis] * np.asarray(problem.objective_weights)
-    if objective is not None:
-        found = objective.of(targets_of_arms(problem), delta)
+    """Return a weighted mean of the measures in all groups by arm; `weights` by group, measure."""
+    if in_range is not None:
+        found = in_range.of(targets_of_arms(problem), delta)
         return found.around(_plain_means(blocks, settled).combined(weights).mean)
     used = weights != 0.0
     return _means(blocks, settled, problem, delta / used.sum()).combined(weights)
