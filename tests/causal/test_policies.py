@@ -21,6 +21,7 @@ from fairtrial.causal import (
     estimate,
 )
 from fairtrial.causal.policies import n_phases, phase_lengths, smallest_budget
+from fairtrial.causal.policies.phased import PhasedPolicy
 from fairtrial.core.run import run_policy
 from fairtrial.core.specification import policy_from_dict, problem_from_dict
 from fairtrial.errors import InvalidArgument, InvalidOutcome
@@ -120,6 +121,17 @@ def test_the_budget_is_kept_in_rows_and_in_cost(cls, options):
 
 
 # ------------------------------------------------------------------------ the answer
+
+
+@EVERY
+def test_the_reason_says_if_an_answer_rests_on_other_estimates_than_those_shown(cls, options):
+    problem, environment = tiny()
+    policy, generator = cls(problem, 100, **options), np.random.default_rng(1)
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, environment.sample(pull, generator))
+    judges_by_others = issubclass(cls, PhasedPolicy)
+    assert ("other weights" in policy.recommend().reason) == judges_by_others
 
 
 @pytest.mark.statistical

@@ -60,6 +60,9 @@ class FixedBudgetPolicy(Policy):
         "_tie",
     )
 
+    _judges_by: ClassVar[str] = ""
+    """What readers of an answer must know if it rests on other estimates than those shown."""
+
     def __init__(
         self, problem: Problem, budget: int, seed: int | np.random.Generator | None = None
     ) -> None:
@@ -189,8 +192,9 @@ class FixedBudgetPolicy(Policy):
         if not self.stopped:
             return f"{self.told} of {self.budget} rows are in"
         if leader is None:
-            return "no arm's estimated gaps keep the fairness bound"
-        return f"{leader!r} has the best estimated mean of the arms that keep the fairness bound"
+            return f"no arm's estimated gaps keep the fairness bound{self._judges_by}"
+        best = f"{leader!r} has the best estimated mean of the arms that keep the fairness bound"
+        return f"{best}{self._judges_by}"
 
     def _evidence(self) -> dict[str, Any]:
         return {

@@ -142,7 +142,8 @@ class SuccessiveRejection(PhasedPolicy):
     def _reason(self, leader: str | None) -> str:
         if not self.stopped:
             return super()._reason(leader)
-        return f"{leader!r} has the best estimated mean; fairness was not asked for"
+        best = f"{leader!r} has the best estimated mean, whether it is fair or not"
+        return f"{best}{self._judges_by}"
 
 
 @documented_by(TwoStageRejection)

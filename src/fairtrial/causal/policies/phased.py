@@ -24,6 +24,8 @@ class PhasedPolicy(FixedBudgetPolicy):
     Variant 1 estimates from the current phase's rows only, variant 2 from all rows so far.
     """
 
+    _judges_by = ", by the clipped weights of this rule; the estimates shown use other weights"
+
     def __init__(
         self,
         problem: Problem,
