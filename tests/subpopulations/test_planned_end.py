@@ -470,6 +470,33 @@ def test_the_chance_is_that_of_crossing_a_line(pulls: int, forecast: float) -> N
     assert found == pytest.approx(crossed, abs=0.01 + 4 * math.sqrt(0.25 / runs))
 
 
+@pytest.mark.parametrize("past", [10, 100, 1_000])
+@pytest.mark.parametrize("is_normal", [False, True])
+@pytest.mark.parametrize("forecast", [20.0, 200.0, None])
+def test_the_chance_is_the_mean_over_the_drifts_that_the_past_leaves_possible(
+    past: int, is_normal: bool, forecast: float | None
+) -> None:
+    need, pulls, runs = 3.0, 100, 40_000
+    aim = math.sqrt(2 * need)
+    middle = 0.0 if forecast is None else aim * math.sqrt(pulls / forecast)
+    drifts = np.random.default_rng(1).normal(middle, math.sqrt(pulls / past), runs)
+    known = [
+        chance_by_end(need, pulls, pulls * (aim / drift) ** 2, is_normal=is_normal)
+        for drift in drifts[drifts > 0.0]
+    ]
+    # Drifts below 0 have a smaller chance than none.
+    least = np.sum(known) / runs
+    most = least + (drifts <= 0.0).mean() * chance_by_end(need, pulls, None, is_normal=is_normal)
+    found = chance_by_end(need, pulls, forecast, past, is_normal=is_normal)
+    assert least - 4 * math.sqrt(0.25 / runs) <= found <= most + 4 * math.sqrt(0.25 / runs)
+
+
+def test_of_few_results_no_chance_is_nearly_certain() -> None:
+    """A lucky start of 300 of 5,200 pulls shows ten times the true effect only too often."""
+    assert chance_by_end(3.0, 4_900, 750.0) > 0.99
+    assert 0.6 < chance_by_end(3.0, 4_900, 750.0, past=300) < 0.95
+
+
 @pytest.mark.parametrize("scale", [1e-160, 1e160])
 def test_a_chance_is_a_probability_for_any_number(scale: float) -> None:
     for need in (-scale, scale, 1.0):
@@ -480,11 +507,16 @@ def test_a_chance_is_a_probability_for_any_number(scale: float) -> None:
 
 @pytest.mark.statistical
 def test_the_chance_to_decide_is_about_the_share_of_continuations_that_do() -> None:
-    """Within .15 of runs with the estimated means: later blocks aim again, and stop in steps."""
+    """Within .15 of runs with likely means: later blocks aim again, and stop in steps."""
     policy = told(BlockBetting(TWO_ARMS, delta=0.05, max_pulls=300, planned_end=True), 150, 0.3)
     gap = policy.progress().actions[0].mean - policy.progress().actions[1].mean
     runs = effort.runs(60, whole=400)
-    decided = [told(saved(policy), 300, gap, seed=seed).recommend().decided for seed in range(runs)]
+    # Each arm has 75 results with noise of standard deviation 1.
+    gaps = np.random.default_rng(9).normal(gap, math.sqrt(2 / 75), runs)
+    decided = [
+        told(saved(policy), 300, gap, seed=seed).recommend().decided
+        for seed, gap in enumerate(gaps)
+    ]
     chance = policy.progress().chance_to_decide
     assert 0.2 < chance < 0.98
     assert np.mean(decided) == pytest.approx(chance, abs=0.15 + 2 * math.sqrt(0.25 / runs))

@@ -420,8 +420,8 @@ class Progress:
     live : tuple of str, or None
         The arms that are still in question, if the rule eliminates arms without testing answers.
     chance_to_decide : float or None
-        The probability of a decision by the planned end if the means are as estimated, if an end is
-        planned. It is approximate.
+        The probability of a decision by the planned end, given the estimates and how uncertain they
+        are, if an end is planned. It is approximate.
     remaining_at_most : int or None
         A bound on the results that can still come or be needed, if the rule knows one: a race over
         a list ends at its end.

@@ -358,6 +358,9 @@ def says_no_more(forecast: float, most: float | None) -> bool:
     return most is not None and forecast > _NEARLY_ALL * most
 
 
+_GIVEN = ", given the results so far"
+
+
 def chance_in_words(progress: Progress) -> str:
     """Return the chance of a decision by the planned end in words; empty if no end is planned.
 
@@ -366,13 +369,12 @@ def chance_in_words(progress: Progress) -> str:
     >>> from fairtrial.core import Recommendation
     >>> running = Recommendation(None, "running")
     >>> chance_in_words(Progress(running, 300, 300, 0, chance_to_decide=0.953))
-    'decides by its planned end with a chance of about 95 % if the estimates are right'
+    'decides by its planned end with a chance of about 95 %, given the results so far'
     """
     chance = finite(progress.chance_to_decide)
     if chance is None:
         return ""
-    about = f"a chance of about {percent(chance, 0)} if the estimates are right"
-    return f"decides by its planned end with {about}"
+    return f"decides by its planned end with a chance of about {percent(chance, 0)}{_GIVEN}"
 
 
 def out_of_sight(progress: Progress) -> str:

@@ -134,12 +134,18 @@ def size_until_end(size: float, left: float) -> float:
 
 
 def chance_by_end(
-    need: float, pulls: float, forecast: float | None, *, is_normal: bool = False
+    need: float,
+    pulls: float,
+    forecast: float | None,
+    past: float = math.inf,
+    *,
+    is_normal: bool = False,
 ) -> float:
     """Return the chance that aimed bets bring a ledger what it lacks by the planned end.
 
-    The score is a Brownian motion with the estimated drift, and the bet pays enough as soon as it
-    crosses a line (Siegmund 1985, equation 3.15). Later changes of the aim are left out.
+    The score is a Brownian motion, and the bet pays enough as soon as it crosses a line (Siegmund
+    1985, equation 3.15). The chance is averaged over the drifts that the past pulls leave possible.
+    Later changes of the aim are left out.
 
     With normal noise, the line is a level; otherwise it rises.
 
@@ -151,11 +157,15 @@ def chance_by_end(
         Pulls until the end.
     forecast : float or None
         Pulls after which the ledger has what it lacks, on average; None for never.
+    past : float
+        Pulls that the forecast is estimated from; infinite if it is known.
 
     Examples
     --------
     >>> round(chance_by_end(3.0, pulls=100, forecast=100.0), 2)
     0.64
+    >>> round(chance_by_end(3.0, pulls=100, forecast=10.0, past=10), 2)
+    0.96
     >>> chance_by_end(0.0, pulls=0, forecast=None)
     1.0
     """
@@ -170,13 +180,22 @@ def chance_by_end(
         begin, slope = -standard.inv_cdf(max(0.5 * math.exp(-need), 1e-300)), 0.0
     else:
         begin, slope = 0.5 * aim, 0.5 * aim
-    ends_above = standard.cdf(drift - slope - begin)
-    # The second part is at most 1, although its first factor can be large.
-    crossed_before = standard.cdf(slope - drift - begin)
-    if crossed_before > 0.0:
-        logarithm = 2.0 * begin * (drift - slope) + math.log(crossed_before)
-        crossed_before = math.exp(min(0.0, logarithm))
+    # The drift is normal with this variance; both parts of the chance have a closed mean.
+    doubt = pulls / max(past, 1.0)
+    spread = math.sqrt(1.0 + doubt)
+    ends_above = standard.cdf((drift - slope - begin) / spread)
+    # The product of a large factor and a small one is a probability.
+    growth = 2.0 * begin * (drift - slope + begin * doubt)
+    rare = _log_normal_cdf((slope - drift - begin * (1.0 + 2.0 * doubt)) / spread)
+    crossed_before = math.exp(min(0.0, growth + rare))
     return min(1.0, ends_above + crossed_before)
+
+
+def _log_normal_cdf(x: float) -> float:
+    """Return the logarithm of the standard normal distribution function, to three digits."""
+    if x > -30.0:
+        return math.log(0.5 * math.erfc(-x / math.sqrt(2.0)))
+    return -0.5 * x * x - math.log(-x * math.sqrt(2.0 * math.pi))
 
 
 @uncounted

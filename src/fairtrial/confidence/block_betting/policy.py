@@ -454,13 +454,13 @@ class BlockPolicy(FixedConfidencePolicy):
         return self.noise == "normal"
 
     def _chance_to_decide(self) -> float | None:
-        """Return the chance of a decision by the planned end at the estimates; None without one."""
+        """Return the chance of a decision by the planned end, given the data; None without one."""
         evidence, threshold = self._evidence()
         if self._end is None or evidence is None or threshold is None or self.stopped:
             return None
-        until = self._end - self._blocks.made
-        missing, forecast = threshold - evidence, self._blocks.pulls_left
-        return chance_by_end(missing, until, forecast, is_normal=self._spends_error)
+        made, missing = self._blocks.made, threshold - evidence
+        own = missing, self._end - made, self._blocks.pulls_left, made
+        return chance_by_end(*own, is_normal=self._spends_error)
 
     @property
     def _remaining_at_most(self) -> int | None:
