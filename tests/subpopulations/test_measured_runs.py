@@ -347,5 +347,5 @@ def test_too_many_missing_values_are_told():
         harm = None if number % 2 else float(rng.random() < 0.1)
         policy.tell(pull, {"effect": float(rng.random() < 0.3 + 0.4 * pull.action), "harm": harm})
     assert not policy.stopped
-    assert any("worst value" in warning for warning in policy.warnings())
+    assert any("will not decide" in warning for warning in policy.warnings())
     assert policy.progress().losses.too_many_to_decide

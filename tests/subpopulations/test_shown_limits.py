@@ -60,5 +60,5 @@ def test_a_limit_of_a_measure_at_the_end_of_its_range_is_left_out():
 
 def test_a_limit_of_arms_with_features_at_the_end_of_the_range_is_left_out():
     for floor, shown in ((0.0, {(None, None)}), (0.1, {(0.1, None)})):
-        problem = linear.Problem([[1, 0], [0, 1]], ["a", "b"], reward_range=(0, 1), floors=floor)
+        problem = linear.Problem([[1, 0], [0, 1]], reward_range=(0, 1), floors=floor)
         assert limits_in(study_of(problem, linear.BlockBetting)) == shown

@@ -74,7 +74,7 @@ def none_allocation(model: Model, means: Floats, variances: Floats, shares: Floa
 
 @kernel
 def gaussian_allocation(quality: Floats, shares: Floats) -> None:
-    """Fill the optimal shares of ordinary best-arm identification with variances of 1.
+    """Fill the optimal shares of ordinary best-arm identification with equal variances.
 
     Source: Garivier and Kaufmann (2016), Theorem 5.
     """
