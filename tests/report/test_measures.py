@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pytest
 
 import fairtrial as ft
 from fairtrial.subpopulations import OVERALL, BernoulliEnvironment, BlockBetting, Problem
@@ -120,3 +121,28 @@ def test_limits_are_not_explained_where_there_are_none(tmp_path):
         text = text_of(study, tmp_path)
     assert "Every measure by arm" in text
     assert "Limits against the control" not in text
+
+
+@pytest.mark.parametrize(("groups", "where"), [(1, "0"), (2, "overall")])
+def test_limits_on_means_over_all_groups_stand_beside_these_means(tmp_path, groups, where):
+    problem = Problem(
+        ["low", "high"],
+        groups,
+        measures={"cured": (0, 1), "harmed": (0, 1)},
+        objective="cured",
+        control="low",
+        superiority=0.0,
+        ceilings={("harmed", OVERALL): 0.4},
+    )
+    with ft.Study.create(
+        problem, BlockBetting(problem), storage="memory://", name="dose", seed=1
+    ) as study:
+        for _ in range(60):
+            if study.status != "running":
+                break
+            pull = study.ask()
+            study.tell(pull, {"cured": int(pull.arm == "high"), "harmed": 0})
+        rows = text_of(study, tmp_path).split("Every measure by arm", 2)[2]
+    rows = rows.split("Difference from")[0]
+    assert re.search(rf"high {where} cured \d+ .*?1\.000 .*?not below low met", rows)
+    assert re.search(rf"high {where} harmed \d+ .*?0\.000 .*?at most 0\.40* met", rows)

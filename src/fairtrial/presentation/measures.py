@@ -79,7 +79,10 @@ def measured_arms(progress: Progress, minimize: bool) -> list[MeasuredArm]:
         if MEASURE in one.labels:
             measure, where = str(one.labels[MEASURE]), str(one.labels.get("group", OVERALL))
             arm = arm_of(one.labels)
-            own = of_place.get((arm, where, measure), ())
+            own = of_place.get((arm, where, measure), [])
+            if not progress.overall_measures and where != OVERALL:
+                # With one group, its mean is the overall one.
+                own = own + of_place.get((arm, OVERALL, measure), [])
             found.append(MeasuredArm(arm, where, measure, one, tuple(own)))
     return found
 

@@ -65,10 +65,7 @@ from fairtrial.report.html import Markup, bdi, element, folded, label, section, 
 
 __all__ = ["arms"]
 
-_LIMITS = (
-    "Limits against the control are on the difference from its mean. Limits on means of all groups "
-    "together are under Fairness."
-)
+_LIMITS = "Limits against the control are on the difference from its mean."
 _WEIGHTED = (
     "A study stops when an arm looks good, so the mean of that arm is too large on average. "
     "Weighting each result by the inverse of the probability of its arm is often asked for, and "
