@@ -405,13 +405,13 @@ def test_a_worker_tells_measures_in_parts_and_leaves_the_rest_to_others(make):
         report({"cured": 1})
         return {"harmed": 0} if report.pull.number % 2 else {}
 
-    assert work(remote, measure, lease=0.5, pulls=6) == "limit"
+    assert work(remote, measure, lease=1.5, pulls=6) == "limit"
     assert kinds(local).count("tell") == 3
     waiting = local.outstanding()
     assert [pull.number for pull in waiting] == [0, 2, 4]
-    time.sleep(0.6)
+    time.sleep(1.7)
     # Their leases do not run out: no other worker measures them again.
-    assert work(remote, measure, lease=0.5, pulls=1) == "limit"
+    assert work(remote, measure, lease=1.5, pulls=1) == "limit"
     assert "expire" not in kinds(local)
     for pull in waiting:
         assert remote.tell_known(pull.id, {"harmed": None}).kind == "tell"
