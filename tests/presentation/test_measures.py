@@ -35,7 +35,8 @@ def progress(**changes: object) -> Progress:
 
 
 def test_a_measure_has_the_limits_of_its_arm_and_group_and_no_others() -> None:
-    shown = progress()
+    elsewhere = Estimate({"arm": "a", "group": "young", "measure": "cured"}, 20, mean=0.5)
+    shown = progress(actions=(elsewhere, *ACTIONS))
     found = {(one.arm, one.measure): one for one in measured_arms(shown, minimize=False)}
     assert set(found) == {(one.labels["arm"], one.labels["measure"]) for one in ACTIONS}
     assert found["b", "harmed"].estimate == ACTIONS[3]
@@ -45,6 +46,22 @@ def test_a_measure_has_the_limits_of_its_arm_and_group_and_no_others() -> None:
     assert (found["b", "cured"].limits, found["b", "cured"].standing) == ((), "")
     own = guardrails(shown, minimize=False)
     assert all(limit in own for one in found.values() for limit in one.limits)
+
+
+def test_a_limit_on_the_overall_mean_stands_beside_that_mean() -> None:
+    """That is the mean of the only group, or the one over all groups."""
+    alone = {(one.arm, one.measure): one for one in measured_arms(progress(), minimize=False)}
+    assert alone["b", "cured"].limit(str) == "at least 0.95"
+    assert alone["a", "cured"].limit(str) == ""
+    overall = Estimate({"arm": "b", "measure": "cured"}, 20, mean=0.9)
+    elsewhere = Estimate({"arm": "b", "group": "young", "measure": "cured"}, 20, mean=0.9)
+    shown = progress(actions=(*ACTIONS, elsewhere), overall_measures=(overall,))
+    limits = {
+        one.where: one.limit(str)
+        for one in measured_arms(shown, minimize=False)
+        if (one.arm, one.measure) == ("b", "cured")
+    }
+    assert limits == {"overall": "at least 0.95", "old": "", "young": ""}
 
 
 def test_problems_with_one_measure_have_no_rows() -> None:

@@ -74,14 +74,15 @@ def measured_arms(progress: Progress, minimize: bool) -> list[MeasuredArm]:
     for limit in guardrails(progress, minimize):
         of_place.setdefault((limit.arm, limit.where, limit.measure), []).append(limit)
     found = []
+    has_one_group = len({one.labels.get("group") for one in progress.actions}) == 1
     cut = cut_of(progress, minimize)
     for one in (*cut.rank(progress.overall_measures), *cut.rank(progress.actions)):
         if MEASURE in one.labels:
             measure, where = str(one.labels[MEASURE]), str(one.labels.get("group", OVERALL))
             arm = arm_of(one.labels)
             own = of_place.get((arm, where, measure), [])
-            if not progress.overall_measures and where != OVERALL:
-                # With one group, its mean is the overall one.
+            if has_one_group and where != OVERALL:
+                # The mean of the only group is the overall one.
                 own = own + of_place.get((arm, OVERALL, measure), [])
             found.append(MeasuredArm(arm, where, measure, one, tuple(own)))
     return found
