@@ -111,9 +111,10 @@ def test_every_measure_of_every_arm_is_shown_and_an_arm_that_misses_a_limit_is_m
     assert "low: misses" not in text
 
 
-def test_limits_are_not_explained_where_there_are_none(tmp_path):
+@pytest.mark.parametrize("limits", [{}, {"ceilings": {"harmed": 0.3}}], ids=["none", "own"])
+def test_limits_against_the_control_are_not_explained_where_there_are_none(tmp_path, limits):
     measures = {"cured": (0, 1), "harmed": (0, 1)}
-    problem = Problem(["low", "high"], 1, measures=measures, objective="cured")
+    problem = Problem(["low", "high"], 1, measures=measures, objective="cured", **limits)
     with ft.Study.create(
         problem, BlockBetting(problem), storage="memory://", name="dose", seed=1
     ) as study:

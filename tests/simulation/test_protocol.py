@@ -67,6 +67,29 @@ def test_no_claim_is_true_if_all_arms_are_equal(found):
     assert row.false_claims.count >= row.wrong.count
 
 
+def test_an_arm_without_a_limit_keeps_all_its_limits():
+    problem = subpopulations.Problem(
+        ["old", "free", "held"],
+        ["all"],
+        floors=None,
+        ceilings={"old": None, "free": None, "held": 0.9},
+        reward_range=(0, 1),
+        control="old",
+    )
+    environment = subpopulations.BernoulliEnvironment(problem, [[0.1], [0.9], [0.1]])
+    found = operating_characteristics(
+        subpopulations.BlockBetting(problem, max_pulls=300),
+        [Scenario("full", environment)],
+        300,
+        replications=6,
+        progress=False,
+    )
+    row = found.row("full")
+    by_claim = {(claim.arm, claim.kind): claim for claim in row.claims}
+    better = by_claim["free", "better"].made.count
+    assert by_claim["free", "better within limits"].made.count == better > 0
+
+
 def test_a_better_arm_that_breaks_a_limit_has_no_true_claim_with_limits():
     """Toxic is better than the control, and beyond the ceiling of harm in one group."""
     problem = subpopulations.Problem(

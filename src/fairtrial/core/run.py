@@ -66,7 +66,7 @@ class Run:
         better; empty unless there is a control and estimates were requested.
     within_limits : tuple of bool
         By arm, whether each of its limits is shown to be kept, by its interval, its own bets
-        or the answer; empty also if the problem has no limits.
+        or the answer, or it has none; empty also if no arm has a limit.
     """
 
     answer: Any

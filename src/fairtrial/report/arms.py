@@ -164,16 +164,17 @@ def _measures(found: Findings) -> Markup | None:
     return text_of(
         [
             element("h3", "Every measure by arm"),
-            element("p", _about_measures(found, limited=limited)),
+            element("p", _about_measures(found, rows)),
             folded(f"The numbers: {plural(len(rows), 'row')}", data, len(rows)),
         ]
     )
 
 
-def _about_measures(found: Findings, *, limited: bool) -> str:
+def _about_measures(found: Findings, rows: Sequence[MeasuredArm]) -> str:
     """Return how to read the table of measures."""
+    against_control = any(limit.control is not None for one in rows for limit in one.limits)
     parts = (
-        _LIMITS if limited else "",
+        _LIMITS if against_control else "",
         said_of_missed_limits(found.progress),
         found.cut.note,
         intervals_note(found.progress),

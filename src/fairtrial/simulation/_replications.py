@@ -117,12 +117,12 @@ def _with_claims(run: Run, policy: Policy) -> Run:
     return replace(
         run,
         better=tuple(arm in shown for arm in arms),
-        within_limits=() if kept is None else tuple(str(arm) in kept for arm in arms),
+        within_limits=tuple(kept.get(str(arm), True) for arm in arms) if kept else (),
     )
 
 
-def arms_within_limits(progress: Progress) -> set[str] | None:
-    """Return the arms each of whose limits is shown to be kept; None if there are no limits.
+def arms_within_limits(progress: Progress) -> dict[str, bool]:
+    """Return of every arm with a limit whether each of its limits is shown to be kept.
 
     An arm that is the answer keeps all of its limits. So an arm that breaks one is here with
     probability at most 2 delta: delta for the evidence about this limit, and delta for the answer.
@@ -132,7 +132,7 @@ def arms_within_limits(progress: Progress) -> set[str] | None:
     shown: dict[str, bool] = {}
     for arm, is_kept in _limits_kept(progress):
         shown[arm] = shown.get(arm, True) and (is_kept or arm == answer)
-    return {arm for arm, is_kept in shown.items() if is_kept} if shown else None
+    return shown
 
 
 def _limits_kept(progress: Progress) -> Iterator[tuple[str, bool]]:

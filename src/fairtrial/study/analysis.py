@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -37,6 +36,7 @@ from fairtrial.core.noted import ABOUT_SEGMENTS, SEGMENT
 from fairtrial.core.problem import Outcome
 from fairtrial.core.tables import columns_of_measures, columns_of_predictions, open_table
 from fairtrial.core.validation import check_choice, check_flag, check_instance
+from fairtrial.core.warning import warn_caller
 from fairtrial.core.wording import listed, plural
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.study.fitted_predictions import fitted_predictions
@@ -97,9 +97,6 @@ _BLANK = "(blank)"
 
 _MOST_NOTED = 500
 """Effects by segment that the study itself keeps."""
-
-_CALLER = 3
-"""The stack level of whoever called `analyse`, which is called by the check of its arguments."""
 
 _AT_ONCE = 25_000
 """Units of one transaction. Each transaction reads and writes the study's row, and its assignments
@@ -266,9 +263,9 @@ def analyse(
         )
     found.study.session.library = library_of(table)
     for left_out in found.repeated.in_words():
-        warnings.warn(f"unit {unit!r}: {left_out}", stacklevel=_CALLER)
+        warn_caller(f"unit {unit!r}: {left_out}")
     for remark in (*found.remarks, *found.check.in_words()):
-        warnings.warn(remark, stacklevel=_CALLER)
+        warn_caller(remark)
     return found.study
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from fairtrial.core import Pull
 from fairtrial.core.keywords import NamedArguments
 from fairtrial.core.notebooks import ShownInNotebooks
 from fairtrial.core.problem import Outcome
+from fairtrial.core.warning import warn_caller
 from fairtrial.core.wording import plural
 from fairtrial.errors import ExperimentFinished, InvalidArgument, NothingToAsk
 from fairtrial.study.arguments import as_pairs, as_path
@@ -505,9 +505,8 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
             A table with the columns ``pull_id`` and ``value``, or a filled-in table from
             `write_pulls`. ``participant`` can name the pulls instead, or ``unit`` if the study has
             no numbers of participants. A pull with a blank value stays open. Columns with a pull's
-            labels, or
-            with the ingredients of its arm, must agree with the pull. If an outcome is a row of
-            fields, each has a column: ``outcome_`` followed by its name. If these fields are
+            labels, or with the ingredients of its arm, must agree with the pull. If an outcome is a
+            row of fields, each has a column: ``outcome_`` followed by its name. If these fields are
             measures, a blank one is not known yet and the others are reported. Write ``missing``
             for a value that will never be known, and ``failed`` or ``missing`` in all columns of
             results if the pull will have none. docs/reference/tables.md says which files and
@@ -660,10 +659,9 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
         written = self._carried_out(AmendTable(table, reason, actor, preview))
         if written.first_results:
             rows = plural(written.first_results, "first result")
-            warnings.warn(
+            warn_caller(
                 f"{table.name}: {rows} left to be told, because a correction needs a result on "
-                "record: tell the same table next",
-                stacklevel=2,
+                "record: tell the same table next"
             )
         return written.corrections
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 
 from fairtrial.core import Policy
+from fairtrial.core.warning import warn_caller
 from fairtrial.errors import NotSupported, StorageError
 from fairtrial.study import snapshots
 from fairtrial.study.kit_supply import Supply
@@ -178,8 +178,7 @@ class Cache:
                 self.save()
         except NotSupported as error:
             self._savable = False
-            warnings.warn(
+            warn_caller(
                 f"{error}. The study is safe, but every opening replays the whole log.",
                 RuntimeWarning,
-                stacklevel=4,  # where the user's program called the study
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -15,6 +14,7 @@ from fairtrial.core import Policy, Problem
 from fairtrial.core.frames import Library
 from fairtrial.core.loading import NotLoaded, loaded_only, uninterrupted
 from fairtrial.core.logs import LogEvent
+from fairtrial.core.warning import warn_caller
 from fairtrial.errors import ConnectionLost, CorruptLog, NotSupported, StorageError
 from fairtrial.study.arguments import check_unit
 from fairtrial.study.audit import InUse
@@ -532,9 +532,8 @@ def _log_end(head: StudyRow) -> None:
 def _warn_of_version(row: StudyRow, policy: Policy) -> None:
     name, version = type(policy).__name__, type(policy).version
     if version != row.policy_version:
-        warnings.warn(
+        warn_caller(
             f"study {row.name!r} was made with version {row.policy_version} of {name}, and this is "
             f"version {version}: its decisions may differ: check with verify()",
             RuntimeWarning,
-            stacklevel=5,  # where the user's program opened the study
         )

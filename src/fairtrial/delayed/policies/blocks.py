@@ -425,7 +425,7 @@ class BlockBetting(BlockPolicy):
         means = np.where(state.counts > 0.0, state.means, -math.inf)
         settled = self._finished and self._has_target
         inside = state.wealth.target if settled else np.zeros(means.size)
-        candidates = self._candidates() or self.problem.arms
+        candidates = {*(self._candidates() or self.problem.arms)}
         is_out = np.array([arm not in candidates for arm in self.problem.arms])
         order = np.lexsort((-means, is_out, -inside))[: self.problem.top]
         return tuple(self.problem.arms[arm] for arm in order.tolist())

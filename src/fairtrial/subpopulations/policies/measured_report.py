@@ -142,7 +142,9 @@ def overall_estimates(
     if len(problem.groups) == 1:
         return ()
     by_measure = [
-        _means_of_measure(blocks, settled, problem, delta, in_range(m), m)
+        _means_of_arms(
+            blocks, settled, problem, delta, in_range(m), _weights_of_measure(problem, m)
+        )
         for m in range(len(problem.measures))
     ]
     found = Means(*(np.stack(values, axis=-1) for values in zip(*by_measure, strict=True)))
@@ -163,20 +165,6 @@ def overall_estimates(
 def _weights_of_measure(problem: Problem, m: int) -> Floats:
     """Return the weights of a measure's mean over all groups, shape (L, M)."""
     return np.outer(problem.shares, np.arange(len(problem.measures)) == m)
-
-
-def _means_of_measure(
-    blocks: MeasuredBlocks,
-    settled: Settled,
-    problem: Problem,
-    delta: float,
-    in_range: BlockMeans | None,
-    m: int,
-) -> Means:
-    """Return the mean of a measure of every arm over all groups."""
-    return _means_of_arms(
-        blocks, settled, problem, delta, in_range, _weights_of_measure(problem, m)
-    )
 
 
 def _means_of_cells(
