@@ -766,6 +766,22 @@ def test_how_long_results_take_is_said_and_shown(report):
     assert "Pulls that brought a result" not in section(blinded, "Health").text
 
 
+@pytest.mark.parametrize("participants", [None, "W##"])
+def test_health_speaks_of_pulls_only_where_they_are_no_participants(report, participants):
+    problem = subpopulations.Problem(["A", "B"], groups=1, reward_range=(0, 1))
+    policy = subpopulations.BlockBetting(problem)
+    given = {"storage": "memory://", "name": "trial", "participants": participants}
+    with Study.create(problem, policy, **given) as study:
+        for number in ("W01", "W02"):
+            study.tell(study.ask(participant=number) if participants else study.ask(), 1.0)
+        full, blinded = report(study), report(study, blinded=True)
+    said = section(full, "Health").text
+    assert ("pull" in said.lower()) == (participants is None)
+    assert ("Time from a participant's assignment to the result" in said) == bool(participants)
+    assert ("Participants with a result" in said) == bool(participants)
+    assert "pull" not in section(blinded, "Health").text.lower()
+
+
 def test_a_newcomer_finds_the_words_of_the_page_explained(report):
     (words,) = report().of_class("glossary")
     assert {"Arm", "Pull", "Evidence", "Leads"} <= {one.text for one in words.all("dt")}
