@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fairtrial.core.data_unit import draws_usual_sizes, unit_after
-from fairtrial.core.draws import Source
+from fairtrial.core.data_unit import are_usual, unit_after
 
 SIZES = [5e-324, 1e-300, 1e-160, 1e160, 1.7e308]
 
@@ -34,7 +33,8 @@ def test_a_far_larger_value_changes_the_unit():
     assert unit_after(2.0**-700, 0.75, is_first=False) == 1.0
 
 
-def test_a_source_of_unusual_sizes_is_recognised():
-    usual = Source.gaussian(np.array([0.3, 0.0]), np.array([1.0, 2.0]))
-    assert draws_usual_sizes(usual)
-    assert not draws_usual_sizes(Source.gaussian(np.array([1e-200]), np.array([1e-201])))
+def test_the_largest_value_decides_whether_values_are_usual():
+    assert are_usual(np.array([0.3, 1e-300]), np.array([-1.0, 2.0]), 0.0)
+    assert are_usual(np.zeros(2))
+    assert not are_usual(np.array([1e-200]), np.array([1e-201, 0.0]))
+    assert not are_usual(np.array([1.0]), -1e200)

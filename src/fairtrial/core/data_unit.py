@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairtrial.core.draws import Source
+__all__ = ["are_usual", "unit_after"]
 
-__all__ = ["draws_usual_sizes", "unit_after"]
+Floats = NDArray[np.float64]
 
 _USUAL = 200
 """Values within this many powers of two of the unit need no other one: squares are in reach."""
@@ -47,13 +48,13 @@ def unit_after(unit: float, value: float, *, is_first: bool) -> float:
     return unit
 
 
-def draws_usual_sizes(source: Source) -> bool:
-    """Return whether values from a source need no unit but 1.
+def are_usual(*values: Floats | float) -> bool:
+    """Return whether the largest of some values needs no unit but 1.
 
     Examples
     --------
-    >>> draws_usual_sizes(Source.replay([np.array([1.0]), np.array([2.0, 1e160])]))
-    False
+    >>> are_usual(np.array([1.0, -2.0]), 1e-200), are_usual(1e160)
+    (True, False)
     """
-    largest = max(float(np.abs(part).max(initial=0.0)) for part in (source.first, source.second))
+    largest = max(float(np.abs(part).max(initial=0.0)) for part in values)
     return unit_after(1.0, largest, is_first=True) == 1.0

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairtrial.confidence.effects import Spread
 from fairtrial.confidence.means import Settled
 from fairtrial.confidence.thresholds import Threshold
-from fairtrial.core.data_unit import draws_usual_sizes
+from fairtrial.core.data_unit import are_usual
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
@@ -151,7 +151,8 @@ class TrackingPolicy(FixedConfidencePolicy):
         if environment.arrivals is not None or not super()._can_run(environment, horizon, parallel):
             return False
         # A compiled run keeps its unit; see `Tracker.unit`.
-        keeps_unit = self._race.unit == 1.0 and draws_usual_sizes(environment.source)
+        source = environment.source
+        keeps_unit = self._race.unit == 1.0 and are_usual(source.first, source.second)
         return keeps_unit or not self.problem.estimates_noise
 
     def _simulate(
