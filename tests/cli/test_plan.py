@@ -776,33 +776,6 @@ def test_weeks_are_pulls_where_the_file_says_how_many_a_day_has(folder, document
     assert "not both" in both.stderr
 
 
-@pytest.mark.parametrize(
-    ("policy", "plan", "given", "pulls", "ends_by", "said"),
-    [
-        ({"max_pulls": 50}, {}, ("--weeks", 4), 50, "policy.max_pulls", "4 weeks give 70 pulls"),
-        ({"max_pulls": 500}, {}, ("--weeks", 4), 70, "--weeks", "policy.max_pulls would be 500"),
-        ({"max_pulls": 50}, {}, ("--pulls", 60), 50, "policy.max_pulls", "--pulls would be 60"),
-        ({}, {"max_pulls": [20, 40]}, ("--weeks", 4), 40, "plan.max_pulls", "4 weeks give 70"),
-        ({}, {"max_pulls": [20, 40]}, ("--pulls", 60), 60, "--pulls", ""),
-        ({}, {}, ("--weeks", 4), 70, "--weeks", ""),
-    ],
-)
-def test_a_plan_for_some_weeks_ends_with_the_study(
-    folder, document, invoke, policy, plan, given, pulls, ends_by, said
-):
-    sections = {
-        "policy": {"name": "BlockBetting", **policy},
-        "plan": {"replications": 2, "pulls_per_day": 2.5, **plan},
-    }
-    path = write(folder, replayed(**{**FOUND_WITH, **sections}))
-    found = document("plan", path, *given)[0]["found_with"]
-    assert (found["pulls"], found["ends_by"]) == (pulls, ends_by)
-    text = " ".join(invoke("plan", path, *given).stdout.split())
-    assert f"Smallest effect that {pulls:,} pulls can detect" in text
-    assert ("Ends by" in text) == bool(said)
-    assert said in text
-
-
 def test_no_effect_is_found_with_too_few_pulls(folder, invoke, document):
     path = write(folder, replayed(**{**FOUND_WITH, "plan": {"replications": 4}}))
     assert document("plan", path, "--pulls", 1)[0]["found_with"]["effects"][0]["effect"] is None
@@ -848,3 +821,48 @@ def test_a_plan_says_how_to_plan_for_results_that_are_never_told(
     assert (found["about_losses"] is not None) == is_said
     shown = " ".join(invoke("plan", file).stdout.split())
     assert ("loss = { rate = 0.03 }" in shown) == is_said
+
+
+DOSES = {
+    "problem": {
+        "family": "subpopulations",
+        "arms": ["placebo", "low", "high"],
+        "groups": {"out": 0.6, "in": 0.4},
+        "measures": {"healed": [0, 1], "toxic": [0, 1]},
+        "objective": "healed",
+        "control": "placebo",
+        "ceilings": {"toxic": 0.3},
+    },
+    "source": None,
+    "plan": {
+        "means": {
+            "healed": {"placebo": [0.2, 0.2], "low": [0.6, 0.6], "high": [0.7, 0.7]},
+            "toxic": {"placebo": [0.05, 0.05], "low": [0.1, 0.1], "high": [0.4, 0.4]},
+        },
+        "replications": 4,
+        "max_pulls": 60,
+    },
+}
+
+
+def test_a_plan_shows_the_usual_designs_and_their_questions(folder, document, invoke):
+    path = write(folder, replayed(**DOSES))
+    found, _ = document("plan", path)
+    designs = found["comparators"]
+    claims = [one["claim"] for one in designs]
+    assert claims == ["better within limits"] * 3 + ["better"] * 3
+    assert all(one["right"]["rate"] > 0.85 for one in designs[:3])
+    assert all(one["harmful"]["rate"] > 0.5 for one in designs[3:])
+    printed = invoke("plan", path).output
+    for one in designs:
+        assert f"{one['most_results']:,}" in printed
+    text = " ".join(printed.split())
+    for said in (designs[0]["question"], designs[3]["question"], found["comparators_assume"]):
+        assert said in text
+
+
+def test_a_plan_without_control_and_limits_has_no_usual_designs(folder, document, invoke):
+    problem = {**EXAMPLE["problem"], "floors": -math.inf}
+    path = write(folder, replayed(**{**EXAMPLE, "problem": problem}))
+    assert "comparators" not in document("plan", path)[0]
+    assert "usual designs" not in invoke("plan", path).output

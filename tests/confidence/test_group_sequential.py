@@ -53,27 +53,6 @@ def test_one_look_is_the_closed_formula():
     assert GroupSequential(3, 0.05, "pocock", 1).size(0.15, 0.48, 0.8) == 4 * int(np.ceil(needed))
 
 
-@pytest.mark.parametrize("shape", ["pocock", "obrien-fleming"])
-def test_simulated_trials_have_the_level_and_the_power_that_were_computed(shape):
-    design, runs = GroupSequential(1, 0.05, shape), effort.runs(5_000, whole=20_000)
-    most = design.size(0.3, 2.0, 0.8)
-    false = design.simulate([0.0], [1.0, 1.0], most, runs, seed=1)
-    true = design.simulate([0.3], [1.0, 1.0], most, runs, seed=2)
-    # Four standard errors of a share, and the rounding of the size.
-    assert false.claimed.mean() == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / runs))
-    assert true.claimed.mean() == pytest.approx(0.8, abs=4 * np.sqrt(0.16 / runs) + 0.005)
-    assert true.results.mean() < false.results.mean() <= most
-    assert ((true.named == 0) == true.claimed[:, 0]).all()
-
-
-def test_several_equal_arms_share_the_level():
-    design, runs = GroupSequential(3, 0.05, "obrien-fleming"), 20_000
-    found = design.simulate([0.0, 0.0, 0.0], [1.0] * 4, 400, runs, seed=3)
-    wrong = (found.named >= 0).mean()
-    # Dunnett's correlation of one half makes Bonferroni's level slightly conservative.
-    assert 0.038 < wrong < 0.05 + 4 * np.sqrt(0.05 * 0.95 / runs)
-
-
 def test_no_size_shows_that_a_worse_arm_is_better():
     assert GroupSequential(1, 0.05, "pocock").size(0.0, 1.0, 0.8) is None
 

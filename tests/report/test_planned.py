@@ -67,6 +67,7 @@ def test_the_sections_come_in_the_order_in_which_regulators_read_them(page):
         "Replications",
         "Operating characteristics",
         "Exposure",
+        "The usual designs",
         "Limitations",
         "Configuration",
         "Where to find what",
@@ -130,6 +131,41 @@ def test_with_a_control_the_sections_for_a_board_are_there(tmp_path):
     assert "6 pulls are in flight while pulls go on" in text
     # Two claims: the answer, and one interval against the control.
     assert "over all claims the bound is 0.2" in text
+
+
+def test_usual_designs_are_shown_by_the_question_that_they_answer(tmp_path):
+    problem = subpopulations.Problem(
+        ["placebo", "low", "high"],
+        {"out": 0.6, "in": 0.4},
+        measures={"healed": (0, 1), "toxic": (0, 1)},
+        objective="healed",
+        control="placebo",
+        ceilings={"toxic": 0.3},
+    )
+    healed = [[0.2, 0.2], [0.6, 0.6], [0.7, 0.7]]
+    toxic = [[0.05, 0.05], [0.1, 0.1], [0.4, 0.4]]
+    environment = subpopulations.BernoulliEnvironment(problem, {"healed": healed, "toxic": toxic})
+    policy = subpopulations.BlockBetting(problem, delta=0.1)
+    scenario = Scenario("full", environment)
+    found = operating_characteristics(policy, [scenario], 60, 4, progress=False)
+    file = report.write_characteristics(found, tmp_path / "plan.html")
+    page, text = file.read_text(encoding="utf-8"), text_of(file)
+    section = text[text.index("The usual designs These designs") : text.index("Limitations The")]
+    heads = re.findall(r"<h3[^>]*>([^<]*)</h3>", page[page.index('id="the-usual-designs"') :])
+    assert heads[:3] == [
+        "Better than the control, and keeps every limit",
+        "Better than the control",
+        "What these figures assume",
+    ]
+    limited, plain = section.split("unlike the policy, they do not show")
+    for one in found[0].comparators:
+        part = limited if one.claim == "better within limits" else plain
+        assert f"{one.name.replace(chr(39), '&#x27;')} {one.most:,} " in part
+        assert f"{100 * one.wrong.rate:.3g} %" in part
+    # Below each table's own rows, one of the policy.
+    assert [part.count("full this policy") for part in (limited, plain)] == [1, 1]
+    assert "normal approximation" in section
+    assert "Results are known at once" in section
 
 
 def test_an_item_that_the_file_says_nothing_about_is_named_as_missing(page):

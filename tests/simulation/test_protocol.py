@@ -8,6 +8,7 @@ from fairtrial import subpopulations
 from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import Scenario, default_scenarios, operating_characteristics
+from fairtrial.simulation.claims import runs_with_claim
 from tests.messages import raises
 
 PROBLEM = subpopulations.Problem(
@@ -40,6 +41,11 @@ def found():
     )
 
 
+def designs_of(row, claim):
+    """Return the usual designs with a claim: of fixed size, and with looks."""
+    return [one for one in row.comparators if one.claim == claim]
+
+
 def test_claims_are_those_of_the_runs(found):
     row = found.row("full")
     by_claim = {(claim.arm, claim.kind): claim for claim in row.claims}
@@ -59,6 +65,18 @@ def test_claims_are_those_of_the_runs(found):
     assert [claim.arm for claim in row.claims if claim.breaks_limit] == ["bad"] * 3
     false = row.simulation.wrong | row.simulation.better[:, 3]
     assert row.false_claims.count == false.sum()
+
+
+def test_runs_with_a_claim_made_it_of_any_arm_of_which_it_is_true_or_false(found):
+    row = found.row("full")
+    runs = row.simulation
+    true = runs_with_claim(row.scenario, runs, "better", true=True)
+    assert (true == runs.better[:, [1, 2]].any(axis=1)).all()
+    false = runs_with_claim(row.scenario, runs, "better", true=False)
+    assert (false == runs.better[:, 3]).all()
+    best = runs_with_claim(row.scenario, runs, "best", true=False)
+    assert (best == (runs.decided & ~np.isin(runs.answer, ["new", "old"]))).all()
+    assert runs_with_claim(found.row("null").scenario, runs, "best", true=True) is None
 
 
 def test_no_claim_is_true_if_all_arms_are_equal(found):
@@ -128,7 +146,7 @@ def test_without_a_control_nothing_is_claimed_against_it():
     policy = POLICY.clone(problem=problem)
     scenario = Scenario("full", ASSUMED.clone(problem=problem))
     row = operating_characteristics(policy, [scenario], 40, 2, progress=False)[0]
-    assert (row.claims, row.false_claims, row.comparators) == ((), None, ())
+    assert (row.claims, row.false_claims) == ((), None)
     assert row.calendar is None
     assert set(row.exposure) == {"beyond a limit", "worse than the best acceptable arm"}
 
@@ -162,11 +180,11 @@ def test_smaller_means_are_better_if_they_are_to_be_minimized():
 
 
 def test_the_fixed_size_is_the_textbook_formula_and_errors_are_at_their_level(found):
-    fixed = found.row("full").comparators[0]
+    fixed, *looks = designs_of(found.row("full"), "better")
     z = stats.norm.ppf(1 - 0.2 / 3) + stats.norm.ppf(0.9)
     assert fixed.most == 4 * int(np.ceil(2 * z**2 / 1.5**2))
     assert fixed.results == fixed.most
-    for one in found.row("null").comparators:
+    for one in designs_of(found.row("null"), "better"):
         assert one.right is None
         # Between the error of one comparison and Bonferroni's sum, with four standard errors.
         slack = 4 * np.sqrt(0.2 * 0.8 / one.wrong.runs)
@@ -174,21 +192,106 @@ def test_the_fixed_size_is_the_textbook_formula_and_errors_are_at_their_level(fo
     # The bad arm is never named, and the new one is right.
     assert fixed.harmful.count == 0
     assert fixed.right.rate > 0.89
-    looks = found.row("full").comparators[1:]
     assert all(one.results < one.most and one.most > fixed.most for one in looks)
 
 
-def test_usual_designs_do_not_see_limits():
+def test_usual_designs_see_limits_only_if_they_test_them():
     means = np.array([[0.0, 0.0], [0.5, 0.5], [3.0, -0.9], [-1.0, -1.0]])
     environment = subpopulations.GaussianEnvironment(PROBLEM, means[:, ::-1])
     row = operating_characteristics(POLICY, [Scenario("full", environment)], 20, 2, progress=False)[
         0
     ]
     assert row.harmful.count == 0
-    for one in row.comparators:
+    for one in designs_of(row, "better"):
         # The arm with the largest difference breaks its floor in the smaller group.
         assert one.harmful.rate > 0.9
         assert one.right.rate < 0.1
+        # It is better, so that is no false claim.
+        assert one.wrong.rate == 0.0
+    for one in designs_of(row, "better within limits"):
+        assert one.harmful.rate <= one.wrong.rate < 0.01
+        assert one.right.rate > 0.88
+
+
+def test_the_designs_with_limits_come_first_and_say_which_question_they_answer(found):
+    designs = found.row("full").comparators
+    claims = [one.claim for one in designs]
+    assert claims == ["better within limits"] * 3 + ["better"] * 3
+    assert [one.name for one in designs[:3]] == [one.name for one in designs[3:]]
+    assert "keeps every limit" in designs[0].question
+    assert "test no limits" in designs[3].question
+    assert found.to_dict()["comparators_assume"].count("intersection-union") == 1
+    shown = designs[0].to_dict()
+    assert shown["claim"] == "better within limits"
+    assert shown["shown"]["rate"] == designs[0].shown.rate
+
+
+def test_the_sizes_are_for_the_assumed_means_in_every_scenario_and_for_every_seed(found):
+    def sizes(row):
+        return [one.most for one in row.comparators]
+
+    full = sizes(found.row("full"))
+    assert sizes(found.row("null")) == full
+    again = operating_characteristics(
+        POLICY, [Scenario("full", ASSUMED)], 20, 2, seed=8, progress=False
+    )
+    assert sizes(again[0]) == full
+    # A limit cannot make a trial smaller, but for the error of its size.
+    assert all(more > 0.97 * fewer for more, fewer in zip(full[:3], full[3:], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_true"),
+    [
+        (0.0, [50.0, -0.5 - 1e-9], False),
+        (0.0, [50.0, -0.5], True),
+        (50.0, [50.0, 50.0], False),
+        (50.0, [50.0 + 1e-9, 50.0 + 1e-9], True),
+    ],
+    ids=["just beyond its limit", "at its limit", "equal to the control", "hardly better"],
+)
+def test_a_false_claim_is_as_rare_as_stated_where_it_is_easiest(old, new, is_true):
+    """The new arm is far on the right side of everything else; the others are far worse."""
+    means = [[old, old], [old - 9.0, old - 9.0], new, [old - 9.0, old - 9.0]]
+    hard = Scenario("hard", subpopulations.GaussianEnvironment(PROBLEM, means))
+    full = Scenario("full", ASSUMED)
+    row = operating_characteristics(POLICY, [full, hard], 20, 2, progress=False)[1]
+    level = POLICY.delta / 3
+    for one in designs_of(row, "better within limits"):
+        made = one.shown if is_true else one.wrong
+        assert made.rate == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / made.runs))
+        assert (one.shown is not None) == is_true
+        if is_true:
+            assert one.wrong.count == 0
+
+
+def test_without_a_control_a_fixed_size_shows_which_arms_keep_their_limits():
+    problem = PROBLEM.clone(control=None)
+    policy, assumed = POLICY.clone(problem=problem), ASSUMED.clone(problem=problem)
+    row = operating_characteristics(policy, [Scenario("full", assumed)], 40, 2, progress=False)[0]
+    (only,) = row.comparators
+    assert (only.name, only.claim) == ("fixed size", "within limits")
+    assert only.right.rate == pytest.approx(0.9, abs=0.03)
+    assert only.wrong.rate < POLICY.delta
+    assert "no error probability" in only.question
+    # A tie has no best arm, which a size could be for.
+    tied = assumed.clone(means=np.ones((4, 2)))
+    row = operating_characteristics(policy, [Scenario("full", tied)], 40, 2, progress=False)[0]
+    assert row.comparators == ()
+
+
+def test_without_limits_and_control_there_is_no_usual_design_to_compare_with():
+    problem = PROBLEM.clone(control=None, floors=None)
+    scenario = Scenario("full", ASSUMED.clone(problem=problem))
+    policy = POLICY.clone(problem=problem)
+    assert operating_characteristics(policy, [scenario], 40, 2)[0].comparators == ()
+
+
+def test_without_limits_there_are_the_designs_against_the_control_alone():
+    problem = PROBLEM.clone(floors=None)
+    scenario = Scenario("full", ASSUMED.clone(problem=problem))
+    row = operating_characteristics(POLICY.clone(problem=problem), [scenario], 40, 2)[0]
+    assert [one.claim for one in row.comparators] == ["better"] * 3
 
 
 def test_usual_designs_are_not_shown_where_results_are_lost(found):

@@ -33,6 +33,7 @@ from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.limits import Standings
 from fairtrial.presentation.sources import arm_of
 from fairtrial.presentation.words import (
+    TITLES_OF_CLAIMS,
     basis_of,
     chance_in_words,
     decisions_in_words,
@@ -44,12 +45,13 @@ from fairtrial.presentation.words import (
 )
 
 if TYPE_CHECKING:
-    from fairtrial.simulation import OperatingCharacteristics, Proportion
+    from fairtrial.simulation import Comparator, OperatingCharacteristics, Proportion
 
 __all__ = [
     "Reporter",
     "answer_text",
     "characteristics_tables",
+    "comparators_tables",
     "estimates_table",
     "name_of",
     "print_rows",
@@ -366,6 +368,30 @@ def characteristics_tables(found: OperatingCharacteristics) -> list[Table]:
         worse = "-" if row.worse_share is None else f"{row.worse_share:.0%}"
         pulls.add_row(*place, *map(shown_number, spread), worse)
     return [decisions, pulls]
+
+
+def comparators_tables(designs: Sequence[Comparator]) -> Iterator[tuple[Table, str]]:
+    """Yield a table of the usual designs for each claim, and which question they answer."""
+    for claim in dict.fromkeys(one.claim for one in designs):
+        table = Table(title=f"The usual designs: {TITLES_OF_CLAIMS[claim]}")
+        table.add_column("Design", no_wrap=True)
+        for head in (
+            *("Most", "Mean", "Right answer named", "Some arm shown"),
+            *("Arm beyond a limit named", "Any false claim"),
+        ):
+            table.add_column(head, justify="right")
+        own = [one for one in designs if one.claim == claim]
+        for one in own:
+            table.add_row(
+                one.name,
+                f"{one.most:,}",
+                shown_number(one.results),
+                *(
+                    "-" if share is None else f"{share.rate:.1%}"
+                    for share in (one.right, one.shown, one.harmful, one.wrong)
+                ),
+            )
+        yield table, own[0].question
 
 
 def _share(found: Proportion | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core.validation import check_choice, check_error_probability, check_integer
 
-__all__ = ["Contrasts", "GroupSequential", "LookResults", "Shape", "boundaries"]
+__all__ = ["GroupSequential", "Shape", "boundaries"]
 
 Floats = NDArray[np.float64]
 Shape = Literal["obrien-fleming", "pocock"]
@@ -100,50 +99,13 @@ def _quadrature(
 
 
 @dataclass(frozen=True)
-class Contrasts:
-    """How arms differ from the control in truth.
-
-    Parameters
-    ----------
-    arms : tuple of str
-        The arms besides the control.
-    differences : tuple of float
-        How much better each is than the control.
-    variances : tuple of float
-        The variance of one result: of the control, then of each arm.
-    """
-
-    arms: tuple[str, ...]
-    differences: tuple[float, ...]
-    variances: tuple[float, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class LookResults:
-    """What simulated group-sequential trials did.
-
-    Parameters
-    ----------
-    named : ndarray of int, shape (runs,)
-        The arm that was named, as an index of the arms tested; -1 if none was.
-    claimed : ndarray of bool, shape (runs, arms)
-        The arms that had exceeded their boundary when the trial ended.
-    results : ndarray of int, shape (runs,)
-        Results of all arms and the control until the end.
-    """
-
-    named: NDArray[np.int64]
-    claimed: NDArray[np.bool_]
-    results: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
 class GroupSequential:
     """Arms against one control, with equal numbers, and planned looks for efficacy.
 
     Each arm is tested one-sidedly by a normal test with known variances, at the level
     ``delta / arms`` over all looks (Bonferroni). The trial ends at the first look at which an arm
-    exceeds its boundary, and names the one with the largest test statistic.
+    exceeds its boundary, and names the one with the largest estimated mean. Several tests that an
+    arm must pass together are in `intersection_union`.
 
     Parameters
     ----------
@@ -170,8 +132,8 @@ class GroupSequential:
     looks: int = 5
 
     @property
-    def limits(self) -> Floats:
-        """The boundary of one arm's test statistic at each look."""
+    def critical_values(self) -> Floats:
+        """The boundary of each test statistic of an arm at each look."""
         return boundaries(self.looks, self.delta / self.arms, self.shape)
 
     def size(self, difference: float, variance: float, power: float) -> int | None:
@@ -194,7 +156,7 @@ class GroupSequential:
         """
         if not difference > 0.0:
             return None
-        limits = self.limits
+        limits = self.critical_values
 
         def missing(drift: float) -> float:
             return power - float(_crossings(limits, drift).sum())
@@ -203,41 +165,3 @@ class GroupSequential:
         drift = float(scipy.optimize.brentq(missing, 0.0, most))
         each = drift**2 * variance / difference**2
         return self.looks * (self.arms + 1) * math.ceil(each / self.looks - 1e-9)
-
-    def simulate(
-        self,
-        differences: Sequence[float],
-        variances: Sequence[float],
-        most: int,
-        runs: int,
-        seed: int,
-    ) -> LookResults:
-        """Return simulated trials with at most that many results.
-
-        Parameters
-        ----------
-        differences : sequence of float
-            How much better each arm is than the control.
-        variances : sequence of float
-            The variance of one result of the control, and of each arm.
-        most : int
-            Most results, as `size` returns them.
-        runs, seed : int
-            Number of trials, and source of randomness.
-        """
-        generator = np.random.default_rng(seed)
-        step = most / (self.looks * (self.arms + 1))  # results of an arm between two looks
-        spreads = np.sqrt(np.asarray(variances) / step)
-        noise = generator.standard_normal((runs, self.looks, self.arms + 1)) * spreads
-        counts = np.arange(1, self.looks + 1)[:, np.newaxis]
-        means = noise.cumsum(axis=1) / counts
-        errors = np.sqrt((variances[0] + np.asarray(variances[1:])) / (step * counts))
-        scores = (means[..., 1:] - means[..., :1] + np.asarray(differences)) / errors
-        above = scores > self.limits[:, np.newaxis]
-        ends = above.any(axis=2)
-        last = np.where(ends.any(axis=1), ends.argmax(axis=1), self.looks - 1)
-        place = np.arange(runs)
-        claimed = above[place, last]
-        best = scores[place, last].argmax(axis=1)
-        named = np.where(claimed.any(axis=1), best, -1)
-        return LookResults(named, claimed, ((last + 1) * (most // self.looks)).astype(np.int64))

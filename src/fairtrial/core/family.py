@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from fairtrial.confidence.complexity import Complexity
     from fairtrial.confidence.fixed_sample import FixedDesign
-    from fairtrial.confidence.group_sequential import Contrasts
+    from fairtrial.confidence.intersection_union import Contrasts
     from fairtrial.core.policy import Policy
     from fairtrial.core.problem import Problem
     from fairtrial.core.scenario import Scenario
@@ -198,8 +198,11 @@ class Family(ABC):
         """Return by arm whether it keeps all its limits; empty in a family without limits."""
         return {}
 
-    def contrasts(self, environment: Any, control: str) -> Contrasts | None:
-        """Return how arms differ from the control, for the usual tests; None if not known."""
+    def contrasts(self, environment: Any, control: str | None) -> Contrasts | None:
+        """Return what the usual designs test of each arm, and what is true of it.
+
+        None if that is not known.
+        """
         return None
 
     # --------------------------------------------------------------- analysis

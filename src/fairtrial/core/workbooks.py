@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from datetime import datetime, time
 from pathlib import Path
@@ -11,7 +12,6 @@ from zipfile import BadZipFile, ZipFile
 
 from fairtrial.core.cells import UnreadableCell
 from fairtrial.core.reading import OLD_OFFICE, require_small_archive
-from fairtrial.core.warning import warn_caller
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, MissingExtra
 
@@ -92,7 +92,7 @@ class _Doubts:
         """Warn of rows that are read although nobody sees them."""
         if self._hidden:
             rows = f"{plural(self._hidden, 'row')} hidden by a filter or by hand"
-            warn_caller(f"{self._file.name}: {rows} are read like the others")
+            warnings.warn(f"{self._file.name}: {rows} are read like the others", stacklevel=2)
 
     def is_merged(self, spot: Spot) -> bool:
         """Return whether a cell is part of merged cells, and not their first."""
@@ -119,9 +119,10 @@ def _warn_of_other_sheets(file: Path, book: Any) -> None:
     first, *others = book.worksheets
     filled = [page.title for page in others if _has_cells(page)]
     if filled:
-        warn_caller(
+        warnings.warn(
             f"{file.name}: only the first sheet, {first.title!r}, is read, and not "
             f"{', '.join(map(repr, filled))}",
+            stacklevel=2,
         )
 
 

@@ -18,8 +18,6 @@ from fairtrial.presentation.limits import (
     Standing,
     Standings,
     finite,
-    has_interval,
-    kind_of_intervals,
     limits_of,
     name_of_limit,
     visible_range,
@@ -124,7 +122,6 @@ def interval_chart(
     """Return the chart of estimates, which are given by panel and arm."""
     shown = [one for _, row in panels for one in row if one is not None]
     axes, limit = _axes(panels), name_of_limit(shown)
-    kind = kind_of_intervals(progress, shown)
     standings = Standings.by(progress)
     occurring, has_limits = set(map(standings.of, shown)), any(map(limits_of, shown))
     return IntervalChart(
@@ -140,7 +137,7 @@ def interval_chart(
             for state, meaning in _MEANINGS.items()
             if state in occurring
         ),
-        f"{kind} interval of each mean on its own, for orientation" if kind else "",
+        _name_of_intervals(progress),
         limit if has_limits else "",
         " ".join(filter(None, (note, intervals_note(progress)))),
     )
@@ -158,13 +155,23 @@ def _measure_of(row: Sequence[Estimate | None]) -> object:
     return next((one.labels.get("measure") for one in row if one is not None), None)
 
 
+def _name_of_intervals(progress: Progress) -> str:
+    if progress.intervals == "none":
+        return ""
+    return f"{progress.intervals} interval of each mean on its own, for orientation"
+
+
+def _has_interval(estimate: Estimate) -> bool:
+    return estimate.lower is not None or estimate.upper is not None
+
+
 def _interval(
     estimate: Estimate | None, axis: tuple[float, float], standings: Standings
 ) -> Interval | None:
     if estimate is None:
         return None
     ends = None
-    if has_interval(estimate):
+    if _has_interval(estimate):
         low, high = finite(estimate.lower), finite(estimate.upper)
         ends = (
             axis[0] if low is None else max(low, axis[0]),

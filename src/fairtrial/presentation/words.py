@@ -15,6 +15,7 @@ from fairtrial.presentation.limits import finite
 __all__ = [
     "MINUS",
     "NOTHING",
+    "TITLES_OF_CLAIMS",
     "UNNAMED",
     "basis_of",
     "because",
@@ -50,6 +51,14 @@ MINUS = "\N{MINUS SIGN}"
 NOTHING = "\N{EN DASH}"
 UNNAMED = "none"
 """The name of a guarantee that is none."""
+
+TITLES_OF_CLAIMS = {
+    "better within limits": "Better than the control, and keeps every limit",
+    "better": "Better than the control",
+    "best": "Best of all",
+    "within limits": "Keeps every limit",
+}
+"""What a study or a usual design can claim of an arm."""
 
 
 _NEARLY_ALL = 0.9

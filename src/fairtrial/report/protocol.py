@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 
-from fairtrial.presentation.words import NOTHING, count, number, percent
+from fairtrial.presentation.words import NOTHING, TITLES_OF_CLAIMS, count, number, percent
 from fairtrial.report.html import Markup, bullets, element, label, section, table
 from fairtrial.report.statements import notes_table
 from fairtrial.simulation import (
@@ -15,6 +15,8 @@ from fairtrial.simulation import (
     OperatingCharacteristics,
     Proportion,
 )
+from fairtrial.simulation.claims import runs_with_claim
+from fairtrial.simulation.comparators import ASSUMPTIONS
 
 __all__ = [
     "calendar",
@@ -70,7 +72,7 @@ def claims(found: OperatingCharacteristics) -> Markup | None:
     rows = [row for row in found if row.claims]
     if not rows:
         return None
-    titles = {claim.kind: _TITLES[claim.kind] for claim in rows[0].claims}
+    titles = {claim.kind: TITLES_OF_CLAIMS[claim.kind] for claim in rows[0].claims}
     limited = "better within limits" in titles
     if limited:
         titles["better"] += ", limits not considered"
@@ -97,12 +99,6 @@ def claims(found: OperatingCharacteristics) -> Markup | None:
         element("p", _bounds_of_errors(found)),
     )
 
-
-_TITLES = {
-    "better within limits": "Better than the control, and keeps every limit",
-    "better": "Better than the control",
-    "best": "Best of all",
-}
 
 _ABOUT_LIMITS = (
     "The question has limits, so the claim that an arm can be used is that it is better than the "
@@ -231,62 +227,84 @@ def looks(found: OperatingCharacteristics, starts: date | None) -> Markup | None
 # -------------------------------------------------------------------------- comparison
 
 
-_USUAL_DESIGNS = (
-    "The clinical question is often only whether an arm is better than the control. These "
-    "designs answer it, and nothing else: they test no limits and treat groups by their "
-    "shares. Every arm gets equal numbers and is tested one-sidedly, by a normal test with "
-    "known variances, at the accepted error probability divided by the number of arms. The "
-    "group-sequential ones have five equally spaced looks and end at the first one at which "
-    "an arm exceeds its boundary; they name the arm with the largest test statistic. All are "
-    "sized for a power of 90 % for the right answer with the assumed means, in that arm's "
-    "comparison, and were simulated 10,000 times in each scenario, with results at once. The "
-    "policy answers more: which arm is the best of those that keep all limits. Where there are "
-    "limits, the claim that an arm is better and keeps all of them has no counterpart here: only "
-    "the claims without limits answer the same question."
-)
-
-_HEADS_OF_DESIGNS = (
-    "Scenario",
-    "Design",
-    "Most",
-    "Mean",
-    "Right answer named",
-    "Some better arm shown (no limits)",
-    "Arm beyond a limit named",
-    "Any false claim",
-)
+_SHOWN = {
+    "better within limits": "Some such arm shown",
+    "better": "Some better arm shown",
+    "within limits": "Some such arm shown",
+}
 
 
 def comparators(found: OperatingCharacteristics) -> Markup | None:
-    """Return the section on the usual designs against the control; None if there are none."""
-    cells: list[tuple[object, ...]] = []
-    for row in _last_rows(found):
-        if row.comparators:
-            cells.append(_cells_of_policy(row))
-            cells += [_cells_of_design(row, design) for design in row.comparators]
-    if not cells:
+    """Return the section on the usual designs; None if there are none."""
+    rows = [row for row in _last_rows(found) if row.comparators]
+    if not rows:
         return None
-    title = "Numbers of results, and answers"
+    claims = list(dict.fromkeys(one.claim for row in rows for one in row.comparators))
+    tables = [part for claim in claims for part in _designs_of_claim(rows, claim, found.level)]
     return section(
         "The usual designs",
-        element("p", _USUAL_DESIGNS),
-        table(title, _HEADS_OF_DESIGNS, cells, words={0, 1}),
+        element("p", _ABOUT_DESIGNS),
+        *tables,
+        element("h3", "What these figures assume"),
+        element("p", ASSUMPTIONS),
     )
 
 
-def _cells_of_policy(row: Characteristics) -> tuple[object, ...]:
-    better = [claim for claim in row.claims if claim.kind == "better" and claim.true]
-    most = max(better, key=lambda claim: claim.made.rate, default=None)
+_ABOUT_DESIGNS = (
+    "These designs have one fixed size, or five equally spaced looks. Those with looks end at the "
+    "first look at which they can make their claim of an arm. Of the arms for which they can, they "
+    "name the one with the largest estimated mean. The rows of this policy are from its runs, with "
+    "intervals in brackets; without a control its false claims are its wrong answers."
+)
+
+
+def _designs_of_claim(
+    rows: Sequence[Characteristics], claim: str, level: float
+) -> Iterator[Markup]:
+    """Yield what is said of the designs with a claim, and their table."""
+    designs = [one for row in rows for one in row.comparators if one.claim == claim]
+    cells: list[tuple[object, ...]] = []
+    for row in rows:
+        cells.append(_cells_of_policy(row, claim, level))
+        cells += [_cells_of_design(row, one) for one in row.comparators if one.claim == claim]
+    heads = (
+        "Scenario",
+        "Design",
+        "Most",
+        "Mean",
+        "Right answer named",
+        "Some such arm shown",
+        "Arm beyond a limit named",
+        "Any false claim",
+    )
+    title = TITLES_OF_CLAIMS[claim]
+    yield element("h3", title)
+    yield element("p", designs[0].question)
+    yield table(f"{title}: numbers of results, and answers", heads, cells, words={0, 1})
+
+
+def _cells_of_policy(row: Characteristics, claim: str, level: float) -> tuple[object, ...]:
+    runs, scenario = row.simulation, row.scenario
+    right = runs_with_claim(scenario, runs, claim, true=True)
+    shown = None if right is None else Proportion.of(int(right.sum()), right.size, level)
+    wrong = row.wrong
+    if row.claims:
+        false = runs_with_claim(scenario, runs, claim, true=False)
+        wrong = Proportion.of(0 if false is None else int(false.sum()), row.wrong.runs, level)
     return (
         label(row.scenario.name),
         "this policy",
         count(row.max_pulls),
         number(row.pulls.mean),
-        _share(row.right),
-        NOTHING if most is None else f"{most.arm}: {_share(most.made)}",
-        _share(row.harmful),
-        _share(row.false_claims),
+        *map(_short_share, (row.right, shown, row.harmful, wrong)),
     )
+
+
+def _short_share(found: Proportion | None) -> str:
+    if found is None:
+        return NOTHING
+    low, high = (percent(end).removesuffix(" %") for end in (found.lower, found.upper))
+    return f"{percent(found.rate)} ({low} to {high})"
 
 
 def _cells_of_design(row: Characteristics, design: Comparator) -> tuple[object, ...]:
@@ -295,10 +313,10 @@ def _cells_of_design(row: Characteristics, design: Comparator) -> tuple[object, 
         design.name,
         count(design.most),
         number(design.results),
-        _share(design.right),
-        _share(design.any_better),
-        _share(design.harmful),
-        _share(design.wrong),
+        *(
+            NOTHING if one is None else percent(one.rate)
+            for one in (design.right, design.shown, design.harmful, design.wrong)
+        ),
     )
 
 

@@ -22,7 +22,7 @@ from fairtrial.core.wording import listed
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation.calendar import Calendar, Look
 from fairtrial.simulation.claims import Claim
-from fairtrial.simulation.comparators import Comparator
+from fairtrial.simulation.comparators import ASSUMPTIONS, Comparator
 from fairtrial.simulation.proportions import Proportion
 from fairtrial.simulation.results import Simulation, name_of_answer
 from fairtrial.simulation.summary import Statistics
@@ -95,7 +95,7 @@ class Characteristics:
         Mean pulls on inferior arms: beyond a limit, worse than the best acceptable arm, and worse
         than the control.
     comparators : tuple of Comparator
-        The usual designs for the comparison with the control.
+        The usual designs, for the comparison with the control and for the limits.
     calendar : Calendar or None
         When things happen; None unless pulls per day and delay are known.
     looks : tuple of Look
@@ -349,6 +349,7 @@ class OperatingCharacteristics(Sequence[Characteristics]):
             "monte_carlo_error": self.monte_carlo_error(),
             "pulls_per_day": self.pulls_per_day,
             "delay_days": self.delay_days,
+            "comparators_assume": ASSUMPTIONS,
             "rows": [row.to_dict() for row in self.rows],
         }
 

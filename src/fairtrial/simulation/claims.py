@@ -17,12 +17,15 @@ from fairtrial.simulation.results import Simulation
 
 __all__ = [
     "Claim",
+    "better_than_control",
     "claims_of",
     "control_of",
     "exposure_of",
     "false_claims",
     "harmful_answers",
+    "kept_limits",
     "right_answers",
+    "runs_with_claim",
 ]
 
 Share = Callable[[int], Proportion]
@@ -86,7 +89,7 @@ def arms_of(problem: Problem) -> list[str]:
 def claims_of(scenario: Scenario, found: Simulation, share: Share) -> tuple[Claim, ...]:
     """Return the claims about each arm against the control; empty without a control."""
     rows = _claims(scenario, found)
-    kept = _kept(scenario)
+    kept = kept_limits(scenario)
     return tuple(
         Claim(arm, kind, true, share(int(made.sum())), not kept.get(arm, True))
         for arm, kind, true, made in rows
@@ -99,14 +102,26 @@ def false_claims(scenario: Scenario, found: Simulation, share: Share) -> Proport
     return share(int(np.any([found.wrong, *made], axis=0).sum())) if found.better.size else None
 
 
+def runs_with_claim(
+    scenario: Scenario, found: Simulation, kind: str, *, true: bool
+) -> NDArray[np.bool_] | None:
+    """Return by run whether it made a claim of this kind, of any arm of which it is true, or false.
+
+    None if there is no such arm, or no such claim.
+    """
+    rows = _claims(scenario, found)
+    made = [made for _, own, is_true, made in rows if own == kind and is_true == true]
+    return np.any(made, axis=0) if made else None
+
+
 def _claims(
     scenario: Scenario, found: Simulation
 ) -> Iterator[tuple[str, str, bool, NDArray[np.bool_]]]:
     """Yield arm, kind, truth, and by run whether it made the claim."""
     if not found.better.size:
         return
-    control, better_in_truth = control_of(found.problem), _better(scenario)
-    right, kept, within = right_answers(scenario), _kept(scenario), found.within_limits
+    control, better_in_truth = control_of(found.problem), better_than_control(scenario)
+    right, kept, within = right_answers(scenario), kept_limits(scenario), found.within_limits
     for place, arm in enumerate(arms_of(found.problem)):
         if arm != control:
             better, is_better = found.better[:, place], better_in_truth[arm]
@@ -133,13 +148,16 @@ def _gains(scenario: Scenario) -> Mapping[str, float]:
     return {arm: sign * value for arm, value in values.items()}
 
 
-def _better(scenario: Scenario) -> Mapping[str, bool]:
+def better_than_control(scenario: Scenario) -> Mapping[str, bool]:
+    """Return by arm whether it is better than the control; empty without a control."""
+    control = control_of(scenario.environment.problem)
+    if control is None:
+        return {}
     gains = _gains(scenario)
-    base = gains[str(control_of(scenario.environment.problem))]
-    return {arm: gain > base for arm, gain in gains.items()}
+    return {arm: gain > gains[control] for arm, gain in gains.items()}
 
 
-def _kept(scenario: Scenario) -> Mapping[str, bool]:
+def kept_limits(scenario: Scenario) -> Mapping[str, bool]:
     """Return by arm whether it keeps all limits; empty if the family is not known."""
     family = scenario.environment.problem.family
     return family_of(family).acceptable(scenario.environment) if family in FAMILIES else {}

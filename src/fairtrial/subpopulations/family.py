@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from fairtrial.confidence.fixed_sample import FixedDesign
-from fairtrial.confidence.group_sequential import Contrasts
+from fairtrial.confidence.intersection_union import Contrasts
 from fairtrial.core import Environment
 from fairtrial.core.assumed import (
     bernoulli_or_two_points,
@@ -21,13 +21,14 @@ from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.core.mistakes import Mistakes
 from fairtrial.core.scenario import Scenario
 from fairtrial.subpopulations import scenarios
+from fairtrial.subpopulations.contrasts import contrasts
 from fairtrial.subpopulations.environments import (
     BernoulliEnvironment,
     CellEnvironment,
     GaussianEnvironment,
     ReplayEnvironment,
 )
-from fairtrial.subpopulations.fixed_design import contrasts, fixed_design
+from fairtrial.subpopulations.fixed_design import fixed_design
 from fairtrial.subpopulations.planning import Complexity, complexity
 from fairtrial.subpopulations.policies import BlockBetting
 from fairtrial.subpopulations.predicted_environment import (
@@ -127,8 +128,8 @@ class Subpopulations(Family):
         kept = problem.feasible(environment.truth.means).tolist()
         return dict(zip(problem.arms, kept, strict=True))
 
-    def contrasts(self, environment: CellEnvironment, control: str) -> Contrasts:
-        """Return how the arms' overall means differ from the control's."""
+    def contrasts(self, environment: CellEnvironment, control: str | None) -> Contrasts:
+        """Return what the usual designs test of each arm, and what is true of it."""
         return contrasts(environment, control)
 
     def analysis(self, problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:

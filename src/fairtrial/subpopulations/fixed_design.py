@@ -7,11 +7,10 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.complexity import positive_spread
 from fairtrial.confidence.fixed_sample import FixedDesign
-from fairtrial.confidence.group_sequential import Contrasts
 from fairtrial.subpopulations.environments import CellEnvironment, arrival_shares
 from fairtrial.subpopulations.problem import Problem
 
-__all__ = ["contrasts", "fixed_design"]
+__all__ = ["fixed_design"]
 
 Floats = NDArray[np.float64]
 
@@ -38,23 +37,6 @@ def fixed_design(environment: CellEnvironment) -> FixedDesign | None:
     excluded = np.maximum(excluded, _overall_signals(environment, best))
     own = within[best][np.isfinite(within[best])]
     return FixedDesign(np.append(np.delete(excluded, best), own), tests, problem.n_actions)
-
-
-def contrasts(environment: CellEnvironment, control: str) -> Contrasts:
-    """Return how much better each arm is overall than the control, and the variance of a result.
-
-    The patients of every arm belong to the groups in the proportions of the overall mean.
-    """
-    problem = environment.problem
-    quality = problem.sign * problem.quality(environment.truth.means)
-    variances = positive_spread(environment.cell_stds) ** 2 @ problem.shares
-    base = problem.arms.index(control)
-    others = [arm for arm in range(len(problem.arms)) if arm != base]
-    return Contrasts(
-        arms=tuple(problem.arms[arm] for arm in others),
-        differences=tuple((quality[others] - quality[base]).tolist()),
-        variances=tuple(variances[[base, *others]].tolist()),
-    )
 
 
 def _limit_signals(environment: CellEnvironment) -> tuple[Floats, Floats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,17 +10,25 @@ from typing import TYPE_CHECKING
 import click
 
 from fairtrial.cli.config import load_configuration
-from fairtrial.cli.display import name_of, print_table, shares_table, wrapped
+from fairtrial.cli.display import (
+    comparators_tables,
+    name_of,
+    print_table,
+    shares_table,
+    wrapped,
+)
 from fairtrial.cli.durations import error_probability
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.output import emit, json_option, say, shown_number
 from fairtrial.cli.pilot import pulls_saved, read_pilot, to_dict, with_r_squared
-from fairtrial.cli.planning import FoundWith, Plan, end_of, find_effects, make_plan
+from fairtrial.cli.planning import FoundWith, Plan, find_effects, make_plan, pulls_in
 from fairtrial.core.wording import listed, plural
 from fairtrial.presentation.words import percent
+from fairtrial.simulation.comparators import ASSUMPTIONS
 
 if TYPE_CHECKING:
     from fairtrial.cli.pilot import Pilot, Saved
+    from fairtrial.simulation import Comparator
     from fairtrial.subpopulations import Complexity
 
 __all__ = ["plan"]
@@ -38,14 +47,12 @@ _ARMS_SHOWN = 4
 @click.option(
     "--pulls",
     type=click.IntRange(min=1),
-    help="Also show the smallest effect that N pulls can detect, or those of policy.max_pulls if "
-    "they are fewer.",
+    help="Also show the smallest effect that N pulls can detect.",
 )
 @click.option(
     "--weeks",
     type=click.FloatRange(min=0, min_open=True),
-    help="Like --pulls, for the pulls that N weeks give at plan.pulls_per_day, or until max_pulls "
-    "if that comes first.",
+    help="Like --pulls, for the pulls that N weeks give at plan.pulls_per_day.",
 )
 @click.option(
     "--pilot",
@@ -89,8 +96,9 @@ def plan(
         configuration = with_r_squared(configuration, 0.0)
         explained = read_pilot(pilot, configuration.problem, prediction, outcome)
         configuration = with_r_squared(configuration, explained.r_squared)
-    end = end_of(configuration, pulls, weeks)
-    found = None if end is None else find_effects(configuration, end, delta)
+    if weeks is not None:
+        pulls = pulls_in(configuration, weeks)
+    found = None if pulls is None else find_effects(configuration, pulls, delta)
     made = replace(make_plan(configuration, delta), found_with=found)
     saved = None
     if explained is not None:
@@ -130,10 +138,19 @@ def _print(made: Plan) -> None:
     say(f"Simulated: {replace(made.simulation.summary(), about=None)}")
     if made.found_with is not None:
         _print_effects(made.found_with)
+    _print_comparators(made.comparators)
     if found is not None and found.allocation is not None:
         print_table(
             shares_table("Optimal allocation", made.problem.action_labels, found.allocation)
         )
+
+
+def _print_comparators(designs: Sequence[Comparator]) -> None:
+    for table, question in comparators_tables(designs):
+        print_table(table)
+        say(wrapped("Question", question))
+    if designs:
+        say(wrapped("Assume", ASSUMPTIONS))
 
 
 def _print_saved(pilot: Pilot, saved: Saved) -> None:
@@ -163,8 +180,6 @@ def _signed_percent(share: float) -> str:
 
 def _print_effects(found: FoundWith) -> None:
     say(f"Smallest effect that {found.pulls:,} pulls can detect (1 is the assumed effect):")
-    if found.end.in_words:
-        say(wrapped("Ends by", found.end.in_words))
     for one, values in zip(found.effects, found.values, strict=True):
         name = f"{100 * one.power:g} % power"
         if one.effect is None or one.found is None:

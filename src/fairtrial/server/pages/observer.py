@@ -258,11 +258,6 @@ class ObservedStudy:
         return self.study.notes
 
     @property
-    def has_participants(self) -> bool:
-        """Whether its pulls are for participants who have numbers."""
-        return self.study.has_participants
-
-    @property
     def seed(self) -> int:
         """The policy's seed."""
         return self.study.seed
