@@ -36,6 +36,7 @@ __all__ = [
     "StudyError",
     "StudyExists",
     "StudyNotFound",
+    "TooFewUnits",
     "UnknownPull",
 ]
 
@@ -89,6 +90,34 @@ class InvalidArgument(FairtrialError, ValueError):
 
 class InvalidOutcome(InvalidArgument):
     """A reward, reading or record is refused; nothing was changed by it."""
+
+
+class TooFewUnits(InvalidArgument):
+    """The units of a finished experiment cannot tell the mean of every arm.
+
+    Parameters
+    ----------
+    name, accepted : str
+        As for `InvalidArgument`.
+    absent : sequence of int
+        The actions that have no unit but need one.
+    undetermined : str, optional
+        An arm whose mean does not follow from the units of the other arms either.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        accepted: str,
+        absent: Sequence[int] = (),
+        undetermined: str | None = None,
+    ) -> None:
+        super().__init__(name, accepted)
+        self.absent = tuple(absent)
+        self.undetermined = undetermined
+
+    def __reduce__(self) -> tuple[type[TooFewUnits], tuple[object, ...]]:
+        return type(self), (self.name, self.accepted, self.absent, self.undetermined)
 
 
 class NotSupported(FairtrialError, NotImplementedError):

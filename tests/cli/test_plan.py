@@ -776,6 +776,33 @@ def test_weeks_are_pulls_where_the_file_says_how_many_a_day_has(folder, document
     assert "not both" in both.stderr
 
 
+@pytest.mark.parametrize(
+    ("policy", "plan", "given", "pulls", "ends_by", "said"),
+    [
+        ({"max_pulls": 50}, {}, ("--weeks", 4), 50, "policy.max_pulls", "4 weeks give 70 pulls"),
+        ({"max_pulls": 500}, {}, ("--weeks", 4), 70, "--weeks", "policy.max_pulls would be 500"),
+        ({"max_pulls": 50}, {}, ("--pulls", 60), 50, "policy.max_pulls", "--pulls would be 60"),
+        ({}, {"max_pulls": [20, 40]}, ("--weeks", 4), 40, "plan.max_pulls", "4 weeks give 70"),
+        ({}, {"max_pulls": [20, 40]}, ("--pulls", 60), 60, "--pulls", ""),
+        ({}, {}, ("--weeks", 4), 70, "--weeks", ""),
+    ],
+)
+def test_a_plan_for_some_weeks_ends_with_the_study(
+    folder, document, invoke, policy, plan, given, pulls, ends_by, said
+):
+    sections = {
+        "policy": {"name": "BlockBetting", **policy},
+        "plan": {"replications": 2, "pulls_per_day": 2.5, **plan},
+    }
+    path = write(folder, replayed(**{**FOUND_WITH, **sections}))
+    found = document("plan", path, *given)[0]["found_with"]
+    assert (found["pulls"], found["ends_by"]) == (pulls, ends_by)
+    text = " ".join(invoke("plan", path, *given).stdout.split())
+    assert f"Smallest effect that {pulls:,} pulls can detect" in text
+    assert ("Ends by" in text) == bool(said)
+    assert said in text
+
+
 def test_no_effect_is_found_with_too_few_pulls(folder, invoke, document):
     path = write(folder, replayed(**{**FOUND_WITH, "plan": {"replications": 4}}))
     assert document("plan", path, "--pulls", 1)[0]["found_with"]["effects"][0]["effect"] is None

@@ -56,6 +56,8 @@ def test_configuration_error_lists_all_mistakes() -> None:
         MissingExtra("to_frame", "data"),
         ConfigurationError(["a", "b"], "trial.toml"),
         errors.UnknownPull("never issued"),
+        errors.TooFewUnits("assigned", "must have a unit of every arm", absent=[2, 3]),
+        errors.TooFewUnits("assigned", "must determine every mean", undetermined="both"),
     ],
 )
 def test_errors_arrive_unchanged_from_another_process(error: Exception) -> None:

@@ -59,9 +59,24 @@ def zero_features():
     ft.linear.Problem(np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]), noise_std=1.0)
 
 
+def analysed():
+    problem = ft.subpopulations.Problem(["a", "b"], groups=1, reward_range=(0, 1))
+    table = {"arm": ["a", "a ", "b", "b"], "reward": [0, 1, 0, 1], "turn": [1, 2, 3, 4]}
+    ft.analyse(problem, table, order="turn", outcome="reward")
+
+
 @pytest.mark.parametrize(
     "call",
-    [estimated, read, without_overlap, planned_without_overlap, loose, idle, zero_features],
+    [
+        estimated,
+        read,
+        without_overlap,
+        planned_without_overlap,
+        loose,
+        idle,
+        zero_features,
+        analysed,
+    ],
     ids=lambda call: call.__name__,
 )
 def test_a_warning_names_the_line_that_called_the_package(call):

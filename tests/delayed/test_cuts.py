@@ -275,7 +275,7 @@ def test_assignments_that_are_none_are_refused(assigned: object) -> None:
 
 
 def test_an_arm_without_units_is_named() -> None:
-    with raises(errors.InvalidArgument, "assigned"):
+    with raises(errors.TooFewUnits, "assigned", absent=(1,), undetermined=None):
         BlockBetting(Problem(["a", "b"], reward_range=(0, 1)), assigned=[0, 0])
 
 

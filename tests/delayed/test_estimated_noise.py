@@ -20,6 +20,7 @@ from fairtrial.delayed import (
 )
 from fairtrial.delayed._kernels.student import student_evidence, student_radius
 from fairtrial.errors import InvalidArgument
+from fairtrial.simulation import simulate
 from tests import effort
 from tests.delayed.states import arms_of
 from tests.messages import raises
@@ -106,13 +107,13 @@ def test_mean_and_deviation_are_those_of_the_outcomes(outcomes, shift):
     policy = InformationRacing(UNKNOWN, delta=1e-9)
     for value in outcomes:
         policy.tell(UNKNOWN.pull(arm="0"), value + shift)
-    arms = policy._race.arms
-    assert arms.estimate[0] == pytest.approx(np.mean(outcomes) + shift, abs=1e-9)
+    arms, unit = policy._race.arms, policy._race.unit
+    assert arms.estimate[0] * unit == pytest.approx(np.mean(outcomes) + shift, abs=1e-9)
     if len(outcomes) < 2:
         assert arms.variance[0] == math.inf
     else:
         expected = np.var(outcomes, ddof=1) / len(outcomes)
-        assert arms.variance[0] == pytest.approx(expected, abs=1e-8)
+        assert arms.variance[0] * unit * unit == pytest.approx(expected, abs=1e-8)
 
 
 def test_nothing_is_said_before_two_outcomes_of_both_arms():
@@ -178,3 +179,105 @@ def test_it_seldom_errs_on_normal_outcomes(test, std):
         wrong += run.answer == ("0",)
     # Four standard errors above delta = .05.
     assert wrong <= 400 * 0.05 + 4 * math.sqrt(400 * 0.05 * 0.95)
+
+
+def outcomes_of(style, seed, number):
+    generator = np.random.default_rng(seed)
+    drawn = generator.normal(size=number)
+    return {
+        "normal": drawn,
+        "rare": (drawn > 1.7).astype(float),
+        "zero at first": np.where(np.arange(number) < 12, 0.0, drawn),
+        "far from zero": drawn + 1e6,
+    }[style]
+
+
+VARIANTS = [
+    ({}, {}),
+    ({}, {"sampling": "uniform"}),
+    ({}, {"sampling": "top_two"}),
+    ({}, {"test": "box"}),
+    ({"tolerance": 0.3, "top": 2}, {}),
+    ({"direction": "minimize", "tolerance": 0.3}, {"test": "box"}),
+    ({"delay_depends_on_outcome": True}, {}),
+    ({"failure": "outcome", "failure_value": -0.25}, {}),
+]
+
+
+@pytest.mark.parametrize("style", ["normal", "rare", "zero at first", "far from zero"])
+@pytest.mark.parametrize(("given", "options"), VARIANTS)
+def test_the_unit_of_outcomes_changes_no_pull_and_no_number(style, given, options):
+    """Powers of two multiply without rounding, so everything must be the same."""
+
+    def found(unit):
+        in_unit = {
+            name: value * unit if name in ("tolerance", "failure_value") else value
+            for name, value in given.items()
+        }
+        problem = Problem(4, noise_std="estimated", **in_unit)
+        policy = InformationRacing(problem, delta=0.2, seed=3, **options)
+        values, pulled, shown = outcomes_of(style, 5, 80), [], []
+        order = np.random.default_rng(6)
+        while not policy.stopped and len(pulled) < 80:
+            pulled += [pull.action for pull in policy.ask(3)]
+            pulls = policy.outstanding()
+            for place in order.permutation(len(pulls))[:3]:
+                pull = pulls[place]
+                if "failure_value" in given and pull.number % 9 == 4:
+                    policy.fail(pull, "lost")
+                elif not policy.stopped:
+                    policy.tell(pull, unit * (0.4 * pull.action + float(values[pull.number % 80])))
+            progress = policy.progress()
+            shown.append((progress.evidence, progress.recommendation.candidates))
+        ends = [(one.mean, one.lower, one.upper) for one in policy.progress().actions]
+        ends = [[None if end is None else end / unit for end in three] for three in ends]
+        return pulled, shown, policy.recommend().arm, ends
+
+    expected = found(1.0)
+    for unit in (2.0**-900, 2.0**-530, 2.0**-60, 2.0**40, 2.0**530, 2.0**900):
+        assert found(unit) == expected
+
+
+def test_a_far_larger_outcome_than_all_before_is_kept_with_them():
+    policy = InformationRacing(UNKNOWN, delta=0.05, sampling="uniform")
+    for number in range(40):
+        pull = policy.ask()
+        size = 1e-200 if number < 4 else 1.0
+        policy.tell(pull, size * (1.0 + pull.action + number % 3))
+        if policy.stopped:
+            break
+    means = [one.mean for one in policy.progress().actions]
+    assert means == pytest.approx([1.8, 2.8], abs=0.15)
+    assert policy.recommend().leader == ("1",)
+
+
+def test_a_race_in_another_unit_can_be_saved_and_corrected():
+    def told(mistake):
+        policy = InformationRacing(UNKNOWN, delta=1e-9)
+        for number in range(20):
+            pull, value = policy.ask(), 1e200 * (number % 5)
+            if mistake:
+                policy.tell(pull, 2.0 * value)
+                state, policy = policy.get_state(), policy.clone()
+                policy.set_state(state)
+                policy.amend(pull, 2.0 * value, value)
+            else:
+                policy.tell(pull, value)
+        return [(one.mean, one.lower, one.upper) for one in policy.progress().actions]
+
+    assert told(mistake=True) == told(mistake=False)
+
+
+@pytest.mark.parametrize("given", [{}, {"failure_value": -0.5}])
+def test_simulated_runs_are_the_same_in_every_unit(given):
+    def simulated(unit):
+        own = {name: value * unit for name, value in given.items()}
+        problem = Problem(3, noise_std="estimated", **own)
+        environment = SimulatedEnvironment(
+            problem, np.array([0.0, 0.5, 1.5]) * unit, std=unit, delay=3.0, loss=0.1
+        )
+        run = InformationRacing(problem, max_pulls=60)
+        found = simulate(run, environment, replications=3, parallel=3, seed=4)
+        return found.stopping_time.tolist(), found.error_rate, found.pulls.tolist()
+
+    assert simulated(2.0**-900) == simulated(2.0**600) == simulated(1.0)

@@ -199,6 +199,12 @@ def test_assignments_that_cannot_be_analysed_are_refused(assigned: object) -> No
         BlockBetting(Problem(np.eye(3), noise_std=1.0), assigned=assigned)
 
 
+def test_an_arm_whose_mean_the_units_of_others_do_not_determine_is_named() -> None:
+    with raises(errors.TooFewUnits, "assigned", absent=(), undetermined="c"):
+        problem = Problem(np.eye(3), arms=["a", "b", "c"], noise_std=1.0)
+        BlockBetting(problem, assigned=[0, 1] * 20)
+
+
 @pytest.mark.parametrize("more", [{"batch": 5}, {"max_pulls": 9}], ids=str)
 def test_what_an_assignment_leaves_nothing_to_say_is_refused(more: dict[str, int]) -> None:
     with raises(errors.InvalidArgument, "assigned"):

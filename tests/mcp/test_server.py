@@ -5,8 +5,11 @@ import json
 import sys
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
+import fairtrial as ft
+from fairtrial.data import adult_offer
 from fairtrial.study import Study
 from fairtrial.subpopulations import BlockBetting, Problem
 from mcp import Client, MCPError, StdioServerParameters
@@ -91,6 +94,53 @@ def test_a_study_is_listed_shown_and_verified(storage):
         "skipped": 0,
         "head": head,
     }
+
+
+def test_tables_and_most_of_many_arms_are_left_out_unless_everything_is_wanted(tmp_path):
+    url = f"sqlite:///{tmp_path / 'long.db'}"
+    offer = adult_offer("easy")
+    fair = ft.causal.Problem(
+        ft.causal.CausalModel.from_bif(offer["network"]),
+        sensitive="Sex",
+        intervened="Offer",
+        outcome=("Gain", {"loss": 0.0, "neutral": 0.4, "gain": 1.0}),
+        arms=offer["arms"],
+        fairness_bound=0.038,
+        outcome_range=(0, 1),
+    )
+    features = np.random.default_rng(1).normal(size=(60, 3))
+    many = ft.linear.Problem(features, arms=[f"recipe {arm}" for arm in range(60)], noise_std=0.1)
+    policies = {"fair": ft.causal.PlugIn(fair, budget=9), "many": ft.linear.BlockBetting(many)}
+    for name, policy in policies.items():
+        Study.create(policy.problem, policy, storage=url, name=name, seed=7).close()
+
+    async def use(client):
+        return {
+            name: [
+                await called(client, "show_study", study=name),
+                await called(client, "show_study", study=name, everything=True),
+                await called(client, "recommend", study=name),
+            ]
+            for name in policies
+        }
+
+    found = used(url, use)
+    short, whole, _ = found["fair"]
+    assert whole["problem"] == fair.to_dict()
+    assert short["problem"]["fairness_bound"] == 0.038
+    assert short["problem"]["model"]["tables"]["Offer"] == "4 x 2 x 3 x 3 x 2 numbers"
+    assert short["left_out"]["problem.arms.all"] == "4 x 2 x 3 x 3 x 2 numbers"
+    assert len(short["progress"]["arms"]) == fair.n_arms
+    short, whole, answer = found["many"]
+    assert len(whole["progress"]["arms"]) == 60
+    assert "left_out" not in whole
+    assert short["problem"]["features"] == "60 x 3 numbers"
+    assert short["left_out"]["arms"] == "36 of 60, everywhere"
+    kept = [one["arm"] for one in short["progress"]["arms"]]
+    assert len(kept) == 24
+    assert short["problem"]["arms"] == [one["answer"] for one in short["progress"]["answers"]]
+    assert answer["candidates"] == short["problem"]["arms"] == kept
+    assert all(len(json.dumps(one)) < 20_000 for one, *_ in found.values())
 
 
 def test_a_study_is_run_with_the_option(storage):

@@ -130,6 +130,7 @@ class FakeStudy:
     notes: Mapping[str, str] = field(default_factory=dict)
     healthy: bool = True
     head_hash: str = "9f" * 32
+    has_participants: bool = False
 
     def progress(self):
         return self.end

@@ -53,6 +53,15 @@ def test_an_interval_ends_where_the_axis_does():
     assert unknown.marks == ()
 
 
+def test_only_a_chart_with_intervals_has_a_name_for_them():
+    known = cell()
+    unknown = replace(known, lower=None, upper=None)
+    for rows, named in ([[unknown], False], [[unknown, known], True], [[], False]):
+        progress = replace(progress_of_grid(), actions=tuple(rows))
+        chart = interval_chart(progress, ["a", "b"], [("x", rows)])
+        assert bool(chart.interval) == named
+
+
 def test_shares_are_of_all_pulls_though_some_are_not_drawn():
     labels = [{"arm": arm} for arm in "abc"]
     chart = share_chart(labels, [10, 20, 10], [0.5, 0.25, 0.25], [1, 2])

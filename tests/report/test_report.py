@@ -190,7 +190,7 @@ def test_a_policy_of_contents_forbids_whatever_was_overlooked(any_page):
     assert policy.attributes["content"] == "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def test_every_figure_has_text_caption_key_and_one_table(any_page):
+def test_every_figure_has_text_caption_table_and_a_key_of_what_is_drawn(any_page):
     assert any_page.all("figure")
     for figure in any_page.all("figure"):
         (caption,) = figure.all("figcaption")
@@ -198,7 +198,7 @@ def test_every_figure_has_text_caption_key_and_one_table(any_page):
         assert picture.attributes["aria-label"] == caption.text
         assert caption.text.endswith(".")
         assert len(figure.all("table")) == 1
-        assert figure.of_class("key")
+        assert bool(figure.of_class("key")) == ("no result yet" not in caption.text)
 
 
 def test_captions_state_numbers(report):
@@ -764,6 +764,22 @@ def test_how_long_results_take_is_said_and_shown(report):
     blinded = report(blinded=True)
     assert "How long results take" in section(blinded, "Health").text
     assert "Pulls that brought a result" not in section(blinded, "Health").text
+
+
+@pytest.mark.parametrize("participants", [None, "W##"])
+def test_health_speaks_of_pulls_only_where_they_are_no_participants(report, participants):
+    problem = subpopulations.Problem(["A", "B"], groups=1, reward_range=(0, 1))
+    policy = subpopulations.BlockBetting(problem)
+    given = {"storage": "memory://", "name": "trial", "participants": participants}
+    with Study.create(problem, policy, **given) as study:
+        for number in ("W01", "W02"):
+            study.tell(study.ask(participant=number) if participants else study.ask(), 1.0)
+        full, blinded = report(study), report(study, blinded=True)
+    said = section(full, "Health").text
+    assert ("pull" in said.lower()) == (participants is None)
+    assert ("Time from a participant's assignment to the result" in said) == bool(participants)
+    assert ("Participants with a result" in said) == bool(participants)
+    assert "pull" not in section(blinded, "Health").text.lower()
 
 
 def test_a_newcomer_finds_the_words_of_the_page_explained(report):

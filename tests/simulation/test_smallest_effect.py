@@ -70,6 +70,15 @@ def test_an_effect_that_is_always_found_has_no_smaller_one():
     assert found.lower is None
 
 
+def test_a_policy_with_a_planned_end_aims_at_the_given_number_of_pulls():
+    far = POLICY.clone(max_pulls=2000, planned_end=True)
+    near = far.clone(max_pulls=60)
+    one, other = (
+        smallest_effects(policy, ASSUMED, 60, [0.5], 10, progress=False) for policy in (far, near)
+    )
+    assert one == other
+
+
 def test_linear_arms_and_late_results_have_smallest_effects():
     arms = linear.Problem([[1, 0], [1, 1]], arms=["a", "b"], noise_std=1.0)
     assumed = linear.GaussianEnvironment(arms, [0.0, 1.0])

@@ -231,8 +231,9 @@ def test_another_seed_gives_other_splits():
 
 
 def test_a_search_that_cannot_decide_says_so_and_takes_the_best_so_far():
-    with warns(ConvergenceWarning):
+    with warns(ConvergenceWarning) as caught:
         found = search(candidates={"max_depth": [3, 4]}, max_pulls=40).fit(*IRIS)
+    assert caught[0].filename == __file__
     assert found.status_ == "undecided"
     assert hasattr(found, "best_estimator_")
     assert found.best_index_ == np.argmax(found.cv_results_["mean_test_score"])

@@ -98,8 +98,9 @@ def test_an_event_is_kept_where_its_head_cannot_be_noted(tmp_path):
         witness.unlink()
         with pytest.warns(
             RuntimeWarning, match="event 7 of study 'trial' was kept, but not recorded"
-        ):
+        ) as caught:
             pull = study.ask()
+    assert caught[0].filename == __file__
     with Study.open(file, "trial") as study:
         assert study.outstanding() == [pull]
 

@@ -298,7 +298,7 @@ def test_assignments_that_are_none_are_refused(assigned: object) -> None:
 
 
 def test_a_cell_without_units_is_named() -> None:
-    with raises(errors.InvalidArgument, "assigned"):
+    with raises(errors.TooFewUnits, "assigned", absent=(3,)):
         BlockBetting(bounded(groups=["x", "y"]), assigned=[0, 1, 2])
 
 

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from fairtrial.simulation import simulate
 from fairtrial.subpopulations import (
     BalancedTracking,
     ExactTracking,
+    GaussianEnvironment,
     PlainTrackAndStop,
     Problem,
     RoundRobin,
@@ -82,23 +84,95 @@ def test_arms_that_differ_without_any_noise_are_told_apart(rule):
     assert policy.recommend().arm == "b"
 
 
+def normal(generator, pull):
+    return float(generator.normal(0.2 * pull.action, 0.5 + pull.action % 3))
+
+
+def rare(generator, _pull):
+    return float(generator.random() < 0.04)
+
+
+def mostly_equal(generator, pull):
+    """All results are equal at first."""
+    return 0.5 if pull.number < 70 else normal(generator, pull)
+
+
+def mostly_zero(generator, pull):
+    return 0.0 if pull.number < 30 else normal(generator, pull)
+
+
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("unit", [2.0**-20, 2.0**40])
 @pytest.mark.parametrize("floors", [None, 0.25])
-def test_the_units_of_rewards_change_no_pull_and_no_answer(rule, unit, floors):
-    """Powers of two multiply without rounding, so all pulls must be the same."""
+@pytest.mark.parametrize("value_of", [normal, rare, mostly_equal, mostly_zero])
+def test_the_units_of_rewards_change_no_pull_and_no_number(rule, floors, value_of):
+    """Powers of two multiply without rounding, so everything must be the same."""
 
-    def pulled(unit):
+    def found(unit):
         generator = np.random.default_rng(4)
-        policy = rule(unknown(floors, unit), max_pulls=250, seed=1)
+        policy = rule(unknown(floors, unit), max_pulls=90, seed=1, stopping="stylised")
+        cells = run(policy, lambda pull, _number: unit * value_of(generator, pull))
+        progress = policy.progress()
+        ends = [(one.mean, one.lower, one.upper) for one in (*progress.actions, *progress.arms)]
+        ends += [(one.difference, one.lower, one.upper) for one in progress.effects]
+        shown = [tuple(None if end is None else end / unit for end in three) for three in ends]
+        return cells, policy.recommend().arm, progress.evidence, progress.remaining, shown
 
-        def value_of(pull, _number):
-            return unit * float(generator.normal(0.2 * pull.action, 0.5 + pull.action % 3))
+    expected = found(1.0)
+    for unit in (2.0**-900, 2.0**-60, 2.0**40, 2.0**400):
+        assert found(unit) == expected
 
-        cells = run(policy, value_of)
-        return cells, policy.recommend().arm, policy.recommend().status
 
-    assert pulled(unit) == pulled(1.0)
+@pytest.mark.parametrize("order", [1, -1])
+def test_rewards_of_very_different_sizes_are_all_kept(order):
+    """A unit that the first rewards suggest is changed when a far larger reward comes."""
+    sizes = [1e-300, 1.0][::order]
+    policy = RoundRobin(Problem(2, 1, floors=None, noise_std="estimated"), max_pulls=80)
+    generator = np.random.default_rng(0)
+    run(policy, lambda pull, _: sizes[pull.action] * float(generator.normal(3.0, 0.1)))
+    means = [one.mean for one in policy.progress().actions]
+    assert means == pytest.approx([3.0 * size for size in sizes], rel=0.1)
+    assert policy.recommend().arm == str(int(np.argmax(sizes)))
+
+
+def test_a_policy_in_another_unit_can_be_saved_and_restored():
+    def told(restores):
+        generator = np.random.default_rng(1)
+        policy = BalancedTracking(unknown(0.25, 1e-200), max_pulls=80)
+        while not policy.stopped:
+            pull = policy.ask()
+            policy.tell(pull, 1e-200 * float(generator.normal(0.3 * pull.action)))
+            if restores:
+                state, policy = policy.get_state(), policy.clone()
+                policy.set_state(state)
+        return policy.progress().to_dict()
+
+    assert told(restores=True) == told(restores=False)
+
+
+def test_a_correction_in_another_unit_gives_what_the_right_reward_had_given():
+    policy, right = (RoundRobin(unknown(), max_pulls=30) for _ in range(2))
+    for number in range(30):
+        value = 1e-200 * (1.0 + number % 7)
+        wrong, pull = policy.ask(), right.ask()
+        policy.tell(wrong, 2.0 * value)
+        policy.amend(wrong, 2.0 * value, value)
+        right.tell(pull, value)
+    for own, expected in zip(policy.progress().actions, right.progress().actions, strict=True):
+        ends = own.mean, own.lower, own.upper
+        assert ends == pytest.approx((expected.mean, expected.lower, expected.upper), rel=1e-9)
+
+
+@pytest.mark.parametrize("rule", [BalancedTracking, UniformSampling])
+def test_simulated_runs_are_the_same_in_every_unit(rule):
+    def simulated(unit):
+        means = unit * np.array([[0.1, 0.4], [0.8, 0.6], [0.2, 0.9]])
+        problem = unknown(0.25, unit)
+        environment = GaussianEnvironment(problem, means, std=0.5 * unit)
+        policy = rule(problem, max_pulls=120, stopping="stylised")
+        found = simulate(policy, environment, replications=2, seed=3)
+        return found.stopping_time.tolist(), found.error_rate, found.pulls.tolist()
+
+    assert simulated(2.0**-900) == simulated(1.0)
 
 
 def test_noisier_cells_get_more_pulls():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from statistics import NormalDist
 from typing import Any
@@ -16,6 +15,7 @@ from fairtrial.core.assumed import axes_of, rows_at_the_ends
 from fairtrial.core.family import family_of
 from fairtrial.core.mistakes import REFUSALS, in_words
 from fairtrial.core.tables import column_of
+from fairtrial.core.warning import warn_caller
 
 __all__ = ["replay_to_plan_in"]
 
@@ -59,7 +59,7 @@ def replay_to_plan_in(environment: Any, std: Any, mistakes: list[str]) -> Enviro
         mistakes.append(_needed(environment.problem, silent))
         return None
     noisy, said = known
-    warnings.warn(_assumed(silent, said), stacklevel=2)
+    warn_caller(_assumed(silent, said))
     return _replay(environment, noisy)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -18,6 +17,7 @@ from fairtrial.core.family import Family, family_of
 from fairtrial.core.mistakes import Mistakes, did_you_mean
 from fairtrial.core.sheets import Sheet, read_sheet
 from fairtrial.core.tables import columns_of_measures, columns_of_predictions
+from fairtrial.core.warning import warn_caller
 from fairtrial.core.wording import plural
 from fairtrial.errors import FairtrialError, InvalidArgument
 
@@ -29,7 +29,7 @@ _MOST_ROWS_NAMED = 3
 def warn_of(environment: Environment) -> None:
     """Show the warnings about an environment."""
     for doubt in family_of(environment.problem.family).doubts(environment):
-        warnings.warn(doubt, stacklevel=2)
+        warn_caller(doubt)
 
 
 # -------------------------------------------------------------------------- commands

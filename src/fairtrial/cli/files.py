@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from fairtrial.core.cells import tidy
 from fairtrial.core.family import FAMILIES, Family, family_of
 from fairtrial.core.mistakes import in_words
 from fairtrial.core.sheets import Sheet, read_sheet
+from fairtrial.core.warning import warn_caller
 from fairtrial.errors import InvalidArgument, MissingExtra
 
 __all__ = ["warn_of_tables", "with_files"]
@@ -82,7 +82,7 @@ def warn_of_tables(section: Mapping[str, Any], problem: Problem | None) -> None:
     family = family_of(problem.family)
     if any(isinstance(section.get(argument), str) for argument in family.feature_arguments):
         for doubt in family.doubts_of_table(problem):
-            warnings.warn(doubt, stacklevel=2)
+            warn_caller(doubt)
 
 
 def _features_of(sheet: Sheet) -> tuple[list[str] | None, dict[str, list[Any]]]:

@@ -67,8 +67,50 @@ _HOW_TO_PLAN_LOSSES = (
 _LEVEL = 0.95
 """Confidence of the intervals of what usual designs do."""
 
-_CAPS = ("max_pulls", "budget", "max_time")
+_PULL_CAPS = ("max_pulls", "budget")
+"""Limits of the number of pulls of a policy."""
+_CAPS = (*_PULL_CAPS, "max_time")
 """Limits that end a run of a policy that has not decided."""
+
+
+@dataclass(frozen=True)
+class End:
+    """What ends a study.
+
+    Parameters
+    ----------
+    pulls : int
+        The number of pulls after which it ends the study.
+    name : str
+        The option or key that states it.
+    weeks : float or None
+        The weeks that give these pulls, if weeks are stated.
+    later : End or None
+        The end that would come next, if there is another one.
+    """
+
+    pulls: int
+    name: str
+    weeks: float | None = None
+    later: End | None = None
+
+    @property
+    def in_words(self) -> str:
+        """Why this end and not the later one; empty if there is only one.
+
+        Examples
+        --------
+        >>> End(70, "--weeks", 4.0, End(500, "policy.max_pulls")).in_words
+        '--weeks; policy.max_pulls would be 500'
+        >>> End(50, "policy.max_pulls", None, End(70, "--weeks", 4.0)).in_words
+        'policy.max_pulls; 4 weeks give 70 pulls'
+        """
+        if self.later is None:
+            return ""
+        if self.later.weeks is None:
+            return f"{self.name}; {self.later.name} would be {self.later.pulls:,}"
+        weeks = f"{self.later.weeks:g} week{'' if self.later.weeks == 1 else 's'}"
+        return f"{self.name}; {weeks} give {plural(self.later.pulls, 'pull')}"
 
 
 @dataclass(frozen=True)
@@ -83,17 +125,20 @@ class FoundWith:
         One for each power.
     values : tuple of mapping of str to float
         The true values at each of these effects, by label; empty if there is no such effect.
+    end : End
+        What ends the study after that many pulls.
     """
 
     pulls: int
     effects: tuple[SmallestEffect, ...]
     values: tuple[Mapping[str, float], ...]
+    end: End
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON's own types."""
         pairs = zip(self.effects, self.values, strict=True)
         effects = [{**effect.to_dict(), "values": dict(values)} for effect, values in pairs]
-        return {"pulls": self.pulls, "effects": effects}
+        return {"pulls": self.pulls, "ends_by": self.end.name, "effects": effects}
 
 
 @dataclass(frozen=True)
@@ -278,9 +323,10 @@ def _about_losses(configuration: Configuration) -> str | None:
     return _ABOUT_LOSSES + (_HOW_TO_PLAN_LOSSES if has_scenarios else "")
 
 
-def find_effects(configuration: Configuration, pulls: int, delta: float | None = None) -> FoundWith:
-    """Return the smallest effects that the configured policy finds with that many pulls."""
+def find_effects(configuration: Configuration, end: End, delta: float | None = None) -> FoundWith:
+    """Return the smallest effects that the configured policy finds until that end."""
     policy, environment, plan = configuration.policy, configuration.planned, configuration.plan
+    pulls = end.pulls
     delta = _delta(configuration) if delta is None else delta
     number = plan.replications or _REPLICATIONS_OF_EFFECTS
     runs = plural(number, "run")
@@ -302,7 +348,35 @@ def find_effects(configuration: Configuration, pulls: int, delta: float | None =
         else true_values(at_effect(environment, one.effect, plan.control).environment)
         for one in found
     ]
-    return FoundWith(pulls, tuple(found), tuple(values))
+    return FoundWith(pulls, tuple(found), tuple(values), end)
+
+
+def end_of(
+    configuration: Configuration, pulls: int | None = None, weeks: float | None = None
+) -> End | None:
+    """Return what ends a study first: given pulls or weeks, or a limit of its file.
+
+    A given number of pulls replaces `plan.max_pulls`, but not the limit of the policy. None if
+    neither is given.
+
+    Raises
+    ------
+    InvalidArgument
+        As `pulls_in`.
+    """
+    if weeks is not None:
+        given = End(pulls_in(configuration, weeks), "--weeks", weeks)
+    elif pulls is not None:
+        given = End(pulls, "--pulls")
+    else:
+        return None
+    own, planned = configuration.policy.get_params(), configuration.plan.longest
+    ends = [given]
+    ends += [End(own[name], f"policy.{name}") for name in _PULL_CAPS if own.get(name) is not None]
+    if weeks is not None and planned is not None:
+        ends.append(End(planned, "plan.max_pulls"))
+    first, *later = sorted(ends, key=lambda end: end.pulls)
+    return replace(first, later=later[0]) if later else first
 
 
 def pulls_in(configuration: Configuration, weeks: float) -> int:

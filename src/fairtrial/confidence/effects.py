@@ -542,9 +542,9 @@ def difference_from_sums(
     own = came + lost
     total = own + _PRIOR
     growth = 2.0 * math.log(1.0 / level) + float(np.log(total / _PRIOR).sum())
-    reach = math.sqrt(
-        growth * float((weights**2 * spread.scale[wanted] ** 2 * total / own**2).sum())
-    )
+    unit = unit_for(float(spread.scale[wanted].max(initial=0.0)))
+    scale = spread.scale[wanted] / unit
+    reach = unit * math.sqrt(growth * float((weights**2 * scale**2 * total / own**2).sum()))
     least = summed + lost * np.where(weights > 0.0, low, high)
     most = summed + lost * np.where(weights > 0.0, high, low)
     return DifferenceInterval(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from typing import Any
 
+from fairtrial.core.warning import warn_caller
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
@@ -154,9 +154,7 @@ def _warn_of_spaces(
     exact = {cell for cell, label in zip(cells, labels, strict=True) if cell == label}
     for row, (cell, label) in enumerate(zip(cells, labels, strict=True)):
         if isinstance(cell, str) and cell != label and label in exact:
-            warnings.warn(
-                f"column {column!r}, {where(row)}: {cell!r} is read as {label!r}", stacklevel=4
-            )
+            warn_caller(f"column {column!r}, {where(row)}: {cell!r} is read as {label!r}")
             return
 
 

@@ -8,6 +8,8 @@ import warnings
 __all__ = ["warn_caller"]
 
 _PACKAGE = __name__.partition(".")[0]
+_WRAPPERS = ("contextlib", "functools")
+"""Modules of Python whose functions call the package on behalf of its own functions."""
 
 
 def warn_caller(message: str | Warning, category: type[Warning] = UserWarning) -> None:
@@ -34,8 +36,8 @@ def warn_caller(message: str | Warning, category: type[Warning] = UserWarning) -
     level, frame = 1, inspect.currentframe()
     while frame is not None and _is_own(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)  # noqa: TID251 - here its level is found
 
 
 def _is_own(module: str) -> bool:
-    return module == _PACKAGE or module.startswith(f"{_PACKAGE}.")
+    return module in _WRAPPERS or module.partition(".")[0] == _PACKAGE

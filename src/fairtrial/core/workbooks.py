@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator
 from datetime import datetime, time
 from pathlib import Path
@@ -12,6 +11,7 @@ from zipfile import BadZipFile, ZipFile
 
 from fairtrial.core.cells import UnreadableCell
 from fairtrial.core.reading import OLD_OFFICE, require_small_archive
+from fairtrial.core.warning import warn_caller
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, MissingExtra
 
@@ -92,7 +92,7 @@ class _Doubts:
         """Warn of rows that are read although nobody sees them."""
         if self._hidden:
             rows = f"{plural(self._hidden, 'row')} hidden by a filter or by hand"
-            warnings.warn(f"{self._file.name}: {rows} are read like the others", stacklevel=2)
+            warn_caller(f"{self._file.name}: {rows} are read like the others")
 
     def is_merged(self, spot: Spot) -> bool:
         """Return whether a cell is part of merged cells, and not their first."""
@@ -119,10 +119,9 @@ def _warn_of_other_sheets(file: Path, book: Any) -> None:
     first, *others = book.worksheets
     filled = [page.title for page in others if _has_cells(page)]
     if filled:
-        warnings.warn(
+        warn_caller(
             f"{file.name}: only the first sheet, {first.title!r}, is read, and not "
             f"{', '.join(map(repr, filled))}",
-            stacklevel=2,
         )
 
 

@@ -74,19 +74,21 @@ def _add_reading(server: MCPServer, studies: Studies) -> None:
         """List the studies: name, status, number of events, family of the problem, policy."""
         return studies.listed()
 
-    def show_study(study: str) -> dict[str, Any]:
+    def show_study(study: str, everything: bool = False) -> dict[str, Any]:
         """Show a study: its problem and policy, estimates and evidence so far, and warnings.
 
-        Estimates are biased for the arm that leads. Quote their intervals with them.
+        Estimates are biased for the arm that leads. Quote their intervals with them. Long tables,
+        and most of many arms, are left out: `left_out` names them. `everything` includes them.
         """
-        return studies.shown(study)
+        return studies.shown(study, everything=everything)
 
-    def recommend(study: str) -> dict[str, Any]:
+    def recommend(study: str, everything: bool = False) -> dict[str, Any]:
         """Return the study's answer: the arm, or null while `status` is "running".
 
-        Quote `warnings`, if there are any: they say which assumptions the data contradict.
+        Quote `warnings`, if there are any: they say which assumptions the data contradict. Most of
+        many candidates are left out unless you want `everything`.
         """
-        return studies.recommended(study)
+        return studies.recommended(study, everything=everything)
 
     def verify(study: str) -> dict[str, Any]:
         """Audit the log: check its chain of hashes, and derive every decision again."""

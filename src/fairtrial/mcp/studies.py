@@ -16,7 +16,9 @@ from fairtrial.core.parameters import plain
 from fairtrial.core.problem import Outcome
 from fairtrial.core.recommendation import Progress
 from fairtrial.errors import InvalidArgument
+from fairtrial.mcp.short_forms import short_form
 from fairtrial.presentation.limits import document_of
+from fairtrial.presentation.sources import minimizes
 from fairtrial.server.documents import event_document, spelled
 from fairtrial.study import Study, StudyPull, list_studies
 
@@ -63,27 +65,30 @@ class Studies:
             found = self._connection.studies()
         return [asdict(item) | {"created_at": item.created_at.isoformat()} for item in found]
 
-    def shown(self, name: str) -> dict[str, Any]:
-        """Return the question of a study, its estimates so far, and its warnings."""
+    def shown(self, name: str, *, everything: bool) -> dict[str, Any]:
+        """Return the question of a study, its estimates so far, and its warnings.
+
+        Unless everything is wanted, long parts are left out.
+        """
         with self._opened(name) as study:
-            progress = _shown(study.progress())
-            health = study.health()
+            progress = study.progress()
             document = {
                 "study": name,
                 "problem": study.problem.to_dict(),
                 "policy": study.policy.to_dict(),
                 "events": study.n_events,
-                "progress": progress,
-                "health": health,
+                "progress": _shown(progress),
+                "health": study.health(),
             }
-        return _as_document(document)
+            return _of_length(document, study, progress, everything)
 
-    def recommended(self, name: str) -> dict[str, Any]:
+    def recommended(self, name: str, *, everything: bool) -> dict[str, Any]:
         """Return the present answer of a study, and what casts doubt on it."""
         with self._opened(name) as study:
-            answer = _shown(study.progress())["recommendation"]
-            warnings = study.health()["warnings"]
-        return _as_document(answer | {"warnings": warnings})
+            progress = study.progress()
+            answer = _shown(progress)["recommendation"]
+            document = answer | {"warnings": study.health()["warnings"]}
+            return _of_length(document, study, progress, everything)
 
     def verified(self, name: str) -> dict[str, Any]:
         """Return the result of an audit of a study's log, and the hash of its last event."""
@@ -106,6 +111,16 @@ class Studies:
         with self._opened(name) as study:
             event = study.tell(pull, value)
             return _as_document({"event": event_document(event), "stopped": study.stopped})
+
+
+def _of_length(
+    found: dict[str, Any], study: Study | RemoteStudy, progress: Progress, everything: bool
+) -> dict[str, Any]:
+    """Return a document for JSON: whole, or without what is too long to be read."""
+    document = _as_document(found)
+    if everything:
+        return document
+    return short_form(document, progress, minimize=minimizes(study))
 
 
 def _pull_document(pull: StudyPull) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache, wraps
@@ -13,6 +12,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontEntry, FontProperties, findfont, fontManager, get_font
 from matplotlib.text import Text
+
+from fairtrial.core.warning import warn_caller
 
 __all__ = ["legible"]
 
@@ -78,11 +79,9 @@ def _make_legible(figure: Figure) -> dict[str, str]:
 def _warn_of(spelled: dict[str, str]) -> None:
     original = min((text for text in spelled if spelled[text] != text), key=len, default=None)
     if original is not None:
-        warnings.warn(
+        warn_caller(
             f"no installed font has all characters of '{original}': it is drawn as "
-            f"'{spelled[original]}'; fonts such as Noto Sans CJK and Noto Emoji have more",
-            UserWarning,
-            stacklevel=3,  # the call that requested the figure
+            f"'{spelled[original]}'; fonts such as Noto Sans CJK and Noto Emoji have more"
         )
 
 

@@ -16,6 +16,7 @@ from fairtrial.plots._fonts import legible
 from fairtrial.plots._means import draw_means
 from fairtrial.plots._shares_against_quotas import shares_against_quotas, shares_height
 from fairtrial.presentation.alternatives import candidates_sentence, summary
+from fairtrial.presentation.limits import kind_of_intervals
 from fairtrial.presentation.panels import shown_panels
 from fairtrial.presentation.shares import shares_of
 from fairtrial.presentation.sources import StudyLike, check_offers, is_endless, minimizes
@@ -78,7 +79,8 @@ def overview(study: StudyLike, optimal: ArrayLike | None = None) -> Figure:
     else:
         evidence(study, ax=right.subplots())
     if progress.actions:
-        _name(parts[1], f"Means with {progress.intervals} intervals")
+        kind = kind_of_intervals(progress, progress.actions)
+        _name(parts[1], f"Means with {kind} intervals" if kind else "Means")
         draw_means(progress, minimizes(study), parts[1])
     if progress.actions and not shares:
         _name(parts[2], "Allocation of pulls")

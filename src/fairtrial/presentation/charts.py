@@ -18,6 +18,8 @@ from fairtrial.presentation.limits import (
     Standing,
     Standings,
     finite,
+    has_interval,
+    kind_of_intervals,
     limits_of,
     name_of_limit,
     visible_range,
@@ -122,6 +124,7 @@ def interval_chart(
     """Return the chart of estimates, which are given by panel and arm."""
     shown = [one for _, row in panels for one in row if one is not None]
     axes, limit = _axes(panels), name_of_limit(shown)
+    kind = kind_of_intervals(progress, shown)
     standings = Standings.by(progress)
     occurring, has_limits = set(map(standings.of, shown)), any(map(limits_of, shown))
     return IntervalChart(
@@ -137,7 +140,7 @@ def interval_chart(
             for state, meaning in _MEANINGS.items()
             if state in occurring
         ),
-        _name_of_intervals(progress),
+        f"{kind} interval of each mean on its own, for orientation" if kind else "",
         limit if has_limits else "",
         " ".join(filter(None, (note, intervals_note(progress)))),
     )
@@ -155,23 +158,13 @@ def _measure_of(row: Sequence[Estimate | None]) -> object:
     return next((one.labels.get("measure") for one in row if one is not None), None)
 
 
-def _name_of_intervals(progress: Progress) -> str:
-    if progress.intervals == "none":
-        return ""
-    return f"{progress.intervals} interval of each mean on its own, for orientation"
-
-
-def _has_interval(estimate: Estimate) -> bool:
-    return estimate.lower is not None or estimate.upper is not None
-
-
 def _interval(
     estimate: Estimate | None, axis: tuple[float, float], standings: Standings
 ) -> Interval | None:
     if estimate is None:
         return None
     ends = None
-    if _has_interval(estimate):
+    if has_interval(estimate):
         low, high = finite(estimate.lower), finite(estimate.upper)
         ends = (
             axis[0] if low is None else max(low, axis[0]),

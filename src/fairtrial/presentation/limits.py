@@ -22,6 +22,8 @@ __all__ = [
     "distance_to_limit",
     "document_of",
     "finite",
+    "has_interval",
+    "kind_of_intervals",
     "limits_of",
     "name_of_limit",
     "sure_distance",
@@ -61,6 +63,27 @@ class Standing(StrEnum):
 def finite(value: float | None) -> float | None:
     """Return the number, or None if it is missing or not finite."""
     return None if value is None or not math.isfinite(value) else float(value)
+
+
+def has_interval(estimate: Estimate) -> bool:
+    """Return whether an estimate has an interval, which may have one end only."""
+    return estimate.lower is not None or estimate.upper is not None
+
+
+def kind_of_intervals(progress: Progress, estimates: Iterable[Estimate]) -> str:
+    """Return the kind of intervals that some of these estimates have; empty if none has any.
+
+    Examples
+    --------
+    >>> from fairtrial.core import Recommendation
+    >>> progress = Progress(Recommendation(None, "running"), 1, 1, 0, intervals="anytime")
+    >>> one = Estimate({"arm": "a"}, 1, mean=0.5)
+    >>> kind_of_intervals(progress, [one])
+    ''
+    >>> kind_of_intervals(progress, [one, replace(one, lower=0.2)])
+    'anytime'
+    """
+    return progress.intervals if any(map(has_interval, estimates)) else ""
 
 
 def limits_of(estimate: Estimate) -> list[float]:

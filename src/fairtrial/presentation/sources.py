@@ -182,6 +182,10 @@ class StudyLike(HasProgress, Traced, Protocol):
         """The policy."""
 
     @property
+    def has_participants(self) -> bool:
+        """Whether its pulls are for participants who have numbers."""
+
+    @property
     def seed(self) -> int:
         """The seed of its random numbers."""
 

@@ -29,7 +29,7 @@ from fairtrial.presentation.counted import (
 from fairtrial.presentation.cuts import Cut, cut_of_arms
 from fairtrial.presentation.effects import differences
 from fairtrial.presentation.guardrails import places_of_measures
-from fairtrial.presentation.limits import finite
+from fairtrial.presentation.limits import finite, has_interval, kind_of_intervals
 from fairtrial.presentation.measures import (
     MeasuredArm,
     measured_arms,
@@ -214,7 +214,7 @@ def _qualities_caption(found: Findings, every: Sequence[Estimate], note: str) ->
     order = "from the smallest" if found.minimize else "from the largest"
     what = "Means" if name_of_mean(every) == "mean" else "Predictions"
     parts = [
-        f"{what}{_with_intervals(found)}, {order}:",
+        f"{what}{_with_intervals(found, every)}, {order}:",
         f"{listed(numbers, 5) or 'no result yet'}.",
         said_of_missed_limits(found.progress),
         note,
@@ -225,16 +225,16 @@ def _qualities_caption(found: Findings, every: Sequence[Estimate], note: str) ->
     return " ".join(filter(None, parts))
 
 
-def _with_intervals(found: Findings) -> str:
-    kind = found.progress.intervals
-    return "" if kind == "none" else f" with {kind} intervals"
+def _with_intervals(found: Findings, estimates: Sequence[Estimate]) -> str:
+    kind = kind_of_intervals(found.progress, estimates)
+    return f" with {kind} intervals" if kind else ""
 
 
 def _qualities_table(found: Findings, arms: Sequence[str], overall: Sequence[Estimate]) -> Markup:
     places = places_of(overall)
     # Answers that cannot be pulled have no results; some policies give no intervals.
     pulled_at_all = any(arm.pulls for arm in overall)
-    bounded = any(one is not None for arm in overall for one in (arm.lower, arm.upper))
+    bounded = any(map(has_interval, overall))
     waiting = some_do_not_count(overall)
     of_all = gives_mean_of_all(overall)
     own = any(arm.own_mean is not None for arm in overall)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairtrial.presentation.charts import most_pulled
 from fairtrial.presentation.closed import marked, marked_labels
@@ -55,8 +55,8 @@ NAMES_OF_UNITS = {
 _NO_PROBLEM = "No check of the results against the assumptions found a problem."
 _NO_PROBLEM_BLINDED = "Nothing to report. Checks of the results by arm are not part of this view."
 _NOTHING = "No pull is open, and none was lost, late, corrected or told twice."
-_NOTHING_BLINDED = "No result is missing, and none was late, corrected or told twice."
-_BLINDED_NAMES = _NAMES | {
+_NOTHING_WITHOUT_PULLS = "No result is missing, and none was late, corrected or told twice."
+_NAMES_WITHOUT_PULLS = _NAMES | {
     "open": "Without a result yet",
     "expired": "Their time ran out",
     "reissued": "Given out again",
@@ -65,7 +65,35 @@ _BLINDED_NAMES = _NAMES | {
     "unsolicited": "Results that nobody asked for",
     "expiry": "What happens when the time runs out",
 }
+"""The same for people who recruit; pulls are patients to some, samples to others."""
 _EXPIRIES = {"drop": "given up", "reissue": "given out again"}
+
+
+class _Returned(NamedTuple):
+    """The words of the table of results by action."""
+
+    many: str
+    title: str
+    open: str
+    share: str
+    fewer: str
+
+
+_OF_PULLS = _Returned(
+    "Pulls",
+    "Pulls that brought a result",
+    "Open",
+    "Share that brought a result",
+    "Shares leave out open pulls. If pulls of some arms bring fewer results than those of others",
+)
+_OF_PARTICIPANTS = _Returned(
+    "Participants",
+    "Participants with a result",
+    "No result yet",
+    "Share with a result",
+    "Shares leave out participants without a result yet. If participants of some arms have fewer "
+    "results than those of others",
+)
 
 
 def health(found: Findings, *, blinded: bool = False) -> Markup:
@@ -82,8 +110,9 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
         values["expiry"] = _EXPIRIES[str(expiry)]
     found_so_far = [(name, value) for name, value in _flat(values) if value != count(0)]
     happened = any(name != "expiry" for name, _ in found_so_far)
-    names = _BLINDED_NAMES if blinded else _NAMES
-    nothing = _NOTHING_BLINDED if blinded else _NOTHING
+    has_pulls = not (blinded or found.study.has_participants)
+    names = _NAMES if has_pulls else _NAMES_WITHOUT_PULLS
+    nothing = _NOTHING if has_pulls else _NOTHING_WITHOUT_PULLS
     if of_units:
         names, nothing = NAMES_OF_UNITS, "Every unit has an outcome, and none was corrected."
     rows = [(names.get(name, name), bdi(value)) for name, value in found_so_far]
@@ -97,7 +126,7 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
         _audit(found.verification, blinded),
         state,
         _kits(kits),
-        _delays(found),
+        _delays(found, has_pulls),
         # The section on units shows which of them have outcomes.
         None if blinded or of_units else _returned(found),
         None if blinded else _missing(found),
@@ -132,16 +161,19 @@ def _kits(left: Mapping[str, int]) -> Markup | None:
     return table("Kits that were not handed out", ("Arm", "Kits left"), rows, words={0})
 
 
-def _delays(found: Findings) -> Markup | None:
+def _delays(found: Findings, has_pulls: bool) -> Markup | None:
     """Return how long results took; None in a finished experiment, whose log does not know."""
     delays = found.arrivals.delays
     if not delays or found.progress.assigned is not None:
         return None
     total = sum(number_of for _, number_of in delays)
     rows = [(name, count(number_of), percent(number_of / total, 1)) for name, number_of in delays]
+    if found.study.has_participants:
+        what = "Time from a participant's assignment to the result"
+    else:
+        what = "Time from a pull to its result" if has_pulls else "Time until the result"
     caption = (
-        f"Time from a pull to its result, of {plural(total, 'result')}. "
-        f"The middle one took {found.arrivals.usual_delay}."
+        f"{what}, of {plural(total, 'result')}. The middle one took {found.arrivals.usual_delay}."
     )
     data = table("Results by the time they took", ("Time", "Results", "Share"), rows, words={0})
     return text_of(
@@ -177,19 +209,19 @@ def _returned(found: Findings) -> Markup | None:
     if not rows:
         return None
     names = [str(key).capitalize() for key in labels[0]]
-    heads = (*names, "Pulls", "With result", "Open", "Given up", "Share that brought a result")
+    words = _OF_PARTICIPANTS if found.study.has_participants else _OF_PULLS
+    heads = (*names, words.many, "With result", words.open, "Given up", words.share)
     said = (
-        "Shares leave out open pulls. If pulls of some arms bring fewer results than those of "
-        "others, find out why. If results are missing because of their values, the answer may be "
-        f"wrong. {note}"
+        f"{words.fewer}, find out why. If results are missing because of their values, "
+        f"the answer may be wrong. {note}"
     )
     return text_of(
         [
-            element("h3", "Pulls that brought a result"),
+            element("h3", words.title),
             element("p", said.strip()),
             folded(
                 f"The numbers: {plural(len(rows), 'row')}",
-                table("Pulls and results", heads, rows, words=set(range(len(names)))),
+                table(f"{words.many} and results", heads, rows, words=set(range(len(names)))),
                 len(rows),
             ),
         ]

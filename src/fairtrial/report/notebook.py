@@ -11,6 +11,7 @@ from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
 from fairtrial.core.recommendation import Estimate, Progress, Recommendation
 from fairtrial.presentation.counted import intervals_note, name_of_mean
+from fairtrial.presentation.limits import has_interval
 from fairtrial.presentation.predictions import about_predictions
 from fairtrial.presentation.sources import StudyLike, is_endless
 from fairtrial.presentation.words import because, count, decisions_in_words, number
@@ -135,7 +136,7 @@ def _found(progress: Progress, *, endless: bool) -> list[Markup]:
 def _table_of(progress: Progress, estimates: tuple[Estimate, ...]) -> Markup:
     labels = list(estimates[0].labels)
     quantity = name_of_mean(estimates) if progress.quantity == "mean" else progress.quantity
-    has_intervals = any(one.lower is not None or one.upper is not None for one in estimates)
+    has_intervals = any(map(has_interval, estimates))
     # Guaranteed shares are shares of the pulls; everything else is estimated from results.
     counted = "pulls" if progress.quantity == "share" else "results"
     heads = [*labels, counted, quantity, *(["from", "to"] if has_intervals else [])]

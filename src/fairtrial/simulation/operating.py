@@ -28,6 +28,7 @@ from fairtrial.core.validation import (
     check_number,
 )
 from fairtrial.errors import InvalidArgument
+from fairtrial.simulation._ends import ending_after
 from fairtrial.simulation._kept_runs import KeptRuns
 from fairtrial.simulation.calendar import calendar_of, looks_of
 from fairtrial.simulation.characteristics import (
@@ -156,7 +157,7 @@ def operating_characteristics(
         for scenario in chosen:
             runs = [
                 finished_runs.of(
-                    *(_ending_after(most, policy), kept.simulated(scenario)),
+                    *(ending_after(most, policy), kept.simulated(scenario)),
                     policy.horizon_for(most),
                     partial(run, progress=progress and name),
                 )
@@ -207,11 +208,6 @@ def _named(scenario: Scenario, budgets: Sequence[int]) -> Iterator[tuple[int, st
     for most in budgets:
         limit = f", at most {most:,} pulls" if len(budgets) > 1 else ""
         yield most, f"scenario {scenario.name}{limit}"
-
-
-def _ending_after(most: int, policy: Policy) -> Policy:
-    """Return the policy; one that aims its bets at its end aims them at this one."""
-    return policy.clone(max_pulls=most) if policy.planned_end else policy
 
 
 def _checked(policy: Policy, scenarios: Iterable[Scenario]) -> list[Scenario]:

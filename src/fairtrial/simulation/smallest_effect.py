@@ -17,6 +17,7 @@ from fairtrial.core.keywords import named_arguments
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_integer, check_probability
 from fairtrial.errors import InvalidArgument
+from fairtrial.simulation._ends import ending_after
 from fairtrial.simulation.proportions import Proportion
 from fairtrial.simulation.replicate import check_pair, simulate
 from fairtrial.simulation.scenarios import at_effect
@@ -98,7 +99,7 @@ def smallest_effects(
     environment : Environment
         The problem with the assumed means: an effect of 1. Its family must have scenarios.
     pulls : int
-        Pulls after which a run ends undecided.
+        Pulls after which a run ends undecided. A policy with a planned end aims at it.
     powers : iterable of float
         The probabilities with which a right answer must be named.
     replications : int
@@ -136,16 +137,17 @@ def smallest_effects(
     if environment.truth.tied:
         raise InvalidArgument("environment", "must have a best arm: these are equal", environment)
     number = as_seed(seed)
+    ending = ending_after(pulls, policy)
     known: dict[float, Proportion] = {}
 
     def try_effect(effect: float) -> float:
         if effect not in known:
             found = simulate(
-                policy,
+                ending,
                 at_effect(environment, effect, control).environment,
                 replications,
                 seed=number,
-                horizon=pulls,
+                horizon=ending.horizon_for(pulls),
                 executor=executor,
                 workers=workers,
                 parallel=parallel,

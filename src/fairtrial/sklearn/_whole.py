@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +11,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel
 
 from fairtrial.core.pull import Pull
+from fairtrial.core.warning import warn_caller
 from fairtrial.delayed import PairedRacing
 from fairtrial.errors import InvalidArgument
 from fairtrial.sklearn._answer import Race, all_failed, leader_of
@@ -159,13 +159,11 @@ class WholeFitRace:
             score = float(self.error_score)
             follows = f"counts as {score:g}" if np.isfinite(score) else "is out of the race"
             what = f"a fit of {setting} failed, and {follows}: {outcome!r}"
-            warnings.warn(what, FitFailedWarning, stacklevel=2)
+            warn_caller(what, FitFailedWarning)
             return score
         score = float(outcome[self._key(outcome)])
         if not np.isfinite(score):
-            warnings.warn(
-                f"{setting} has a score of {score:g}, and is out of the race", stacklevel=2
-            )
+            warn_caller(f"{setting} has a score of {score:g}, and is out of the race")
         self._check_range(score)
         return score
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from fairtrial.core.validation import (
     check_flag,
     check_integer,
 )
+from fairtrial.core.warning import warn_caller
 from fairtrial.delayed import InformationRacing, PairedRacing, Problem
 from fairtrial.errors import InvalidArgument
 from fairtrial.sklearn._answer import (
@@ -448,11 +448,10 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         more = "More max_pulls, or a larger tolerance, would decide it"
         if isinstance(self.race_, PairedRacing) and self.race_.overlap:
             more = "More data, or a larger tolerance, would decide it"
-        warnings.warn(
+        warn_caller(
             f"the search is undecided after {self.race_.told} pulls and takes the best so far, "
             f"{self.best_params_}: {guarantee.statement} ({guarantee.label}). {more}{cheaper}",
             ConvergenceWarning,
-            stacklevel=3,
         )
 
     def _refit(self, X: Any, y: Any, params: Mapping[str, Any]) -> None:  # noqa: N803

@@ -38,7 +38,7 @@ from fairtrial.core.tables import columns_of_measures, columns_of_predictions, o
 from fairtrial.core.validation import check_choice, check_flag, check_instance
 from fairtrial.core.warning import warn_caller
 from fairtrial.core.wording import listed, plural
-from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
+from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported, TooFewUnits
 from fairtrial.study.fitted_predictions import fitted_predictions
 from fairtrial.study.location import Storage
 from fairtrial.study.segments import SegmentEffects, segment_effects
@@ -365,8 +365,8 @@ def study_of_table(
     actions = [one.action for one in units]
     try:
         policy = family.analysis(problem, actions, delta)
-    except InvalidArgument as error:
-        raise error if error.name != "assigned" else rows.too_few(actions, error) from None
+    except TooFewUnits as error:
+        raise rows.too_few(error) from None
     if ignores_losses:
         if "losses" not in policy.get_params():
             raise NotSupported(
@@ -858,17 +858,16 @@ class _Rows:
                 action = actions[key] = self._action(row)
             yield AssignedUnit(action, self._outcome(row), self._of_unit(self._predictions, row))
 
-    def too_few(self, actions: Sequence[int], error: InvalidArgument) -> InvalidArgument:
-        """Return the error that says which rows the table lacks, for units that are too few.
-
-        `error` is what the policy refuses about their actions.
-        """
-        present, labels = set(actions), self._problem.action_labels
-        absent = [row for action, row in enumerate(labels) if action not in present]
-        if not error.accepted.startswith("must have a unit of every") or not absent:
-            accepted = error.accepted.replace("units", "rows")
-            remedy = "Add rows that do, or leave out of the problem what they say nothing about"
-            return InvalidArgument("table", f"{accepted}. {remedy}")
+    def too_few(self, error: TooFewUnits) -> InvalidArgument:
+        """Return the error that says which rows the table lacks, for units that are too few."""
+        if not error.absent:
+            return InvalidArgument(
+                "table",
+                "must have rows that determine the mean of every arm, also "
+                f"{error.undetermined!r}. Add rows that do, or leave out of the problem what they "
+                "say nothing about",
+            )
+        absent = [self._problem.action_labels[action] for action in error.absent]
         names = list(self._columns_of_labels.values())
         every = " and ".join(f"{name!r}" for name in names)
         which = "value" if len(names) == 1 else "combination of values"

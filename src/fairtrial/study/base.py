@@ -83,6 +83,11 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
     def storage(self) -> str:
         """The address of the storage or the service."""
 
+    @property
+    def has_participants(self) -> bool:
+        """Whether its pulls are for participants who have numbers."""
+        return self.checks.conduct.participants is not None
+
     def write(self, write: Write) -> Written:
         """Carry out a write that is given as a value; all other methods that write call this.
 
@@ -367,8 +372,7 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
             Must end in ``.csv`` or ``.xlsx`` (extra ``excel``). An existing file is replaced.
         """
         target = as_path(path)
-        has_numbers = self.checks.conduct.participants is not None
-        asked = self.asked_for(pulls) if has_numbers else []
+        asked = self.asked_for(pulls) if self.has_participants else []
         write_pulls(self.problem, pulls, target, participants=participants_of(pulls, asked))
         return target
 
@@ -671,9 +675,9 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
 
     def _finders(self) -> dict[str, PullFinder]:
         """Return what finds the pull of a participant or unit, by the column that names them."""
-        if self.checks.conduct.participants is None:
-            return {"unit": lambda unit: self.pull_of(unit=unit).id}
-        return {"participant": lambda number: self.pull_of(number).id}
+        if self.has_participants:
+            return {"participant": lambda number: self.pull_of(number).id}
+        return {"unit": lambda unit: self.pull_of(unit=unit).id}
 
     # ----------------------------------------------------------------- other events
 

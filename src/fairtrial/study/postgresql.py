@@ -7,7 +7,6 @@ from __future__ import annotations
 import random
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -18,6 +17,7 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from fairtrial.core.validation import check_choice
+from fairtrial.core.warning import warn_caller
 from fairtrial.errors import (
     ConnectionLost,
     StorageBusy,
@@ -294,11 +294,10 @@ class PostgreSQLStore(TableStore):
         if self._settings.not_flushed and not self._has_warned:
             self._has_warned = True
             settings = " and ".join(f"{name} = off" for name in self._settings.not_flushed)
-            warnings.warn(
+            warn_caller(
                 f"{self._where}: the server runs with {settings}, so what it acknowledges does "
                 "not survive a loss of power",
                 RuntimeWarning,
-                stacklevel=2,
             )
         self._require_schema(self._patiently(self._begun))
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from pathlib import Path
 
 from fairtrial.core.files import create_private
+from fairtrial.core.warning import warn_caller
 from fairtrial.errors import CorruptLog, StorageError
 from fairtrial.study.store import Store, StudyRow
 
@@ -56,11 +56,10 @@ class Witness:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            warnings.warn(
+            warn_caller(
                 f"event {study.head_seq:,} of study {study.name!r} was kept, but not recorded in "
                 f"the witness {self.path}: {error.strerror or error}",
                 RuntimeWarning,
-                stacklevel=2,
             )
 
     def hashes(self) -> list[str]:

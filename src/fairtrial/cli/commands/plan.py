@@ -21,7 +21,7 @@ from fairtrial.cli.durations import error_probability
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.output import emit, json_option, say, shown_number
 from fairtrial.cli.pilot import pulls_saved, read_pilot, to_dict, with_r_squared
-from fairtrial.cli.planning import FoundWith, Plan, find_effects, make_plan, pulls_in
+from fairtrial.cli.planning import FoundWith, Plan, end_of, find_effects, make_plan
 from fairtrial.core.wording import listed, plural
 from fairtrial.presentation.words import percent
 from fairtrial.simulation.comparators import ASSUMPTIONS
@@ -47,12 +47,14 @@ _ARMS_SHOWN = 4
 @click.option(
     "--pulls",
     type=click.IntRange(min=1),
-    help="Also show the smallest effect that N pulls can detect.",
+    help="Also show the smallest effect that N pulls can detect, or those of policy.max_pulls if "
+    "they are fewer.",
 )
 @click.option(
     "--weeks",
     type=click.FloatRange(min=0, min_open=True),
-    help="Like --pulls, for the pulls that N weeks give at plan.pulls_per_day.",
+    help="Like --pulls, for the pulls that N weeks give at plan.pulls_per_day, or until max_pulls "
+    "if that comes first.",
 )
 @click.option(
     "--pilot",
@@ -96,9 +98,8 @@ def plan(
         configuration = with_r_squared(configuration, 0.0)
         explained = read_pilot(pilot, configuration.problem, prediction, outcome)
         configuration = with_r_squared(configuration, explained.r_squared)
-    if weeks is not None:
-        pulls = pulls_in(configuration, weeks)
-    found = None if pulls is None else find_effects(configuration, pulls, delta)
+    end = end_of(configuration, pulls, weeks)
+    found = None if end is None else find_effects(configuration, end, delta)
     made = replace(make_plan(configuration, delta), found_with=found)
     saved = None
     if explained is not None:
@@ -180,6 +181,8 @@ def _signed_percent(share: float) -> str:
 
 def _print_effects(found: FoundWith) -> None:
     say(f"Smallest effect that {found.pulls:,} pulls can detect (1 is the assumed effect):")
+    if found.end.in_words:
+        say(wrapped("Ends by", found.end.in_words))
     for one, values in zip(found.effects, found.values, strict=True):
         name = f"{100 * one.power:g} % power"
         if one.effect is None or one.found is None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.effects import BlockResults
 from fairtrial.core.problem import Problem
-from fairtrial.errors import InvalidArgument
+from fairtrial.errors import InvalidArgument, TooFewUnits
 
 __all__ = [
     "ASSIGNED",
@@ -219,13 +219,15 @@ def require_every_action(actions: Actions, problem: Problem, name: str) -> None:
 
     Raises
     ------
-    InvalidArgument
+    TooFewUnits
         If an action has no units.
     """
-    for action, labels in enumerate(problem.action_labels):
-        if not (actions == action).any():
-            own = " in ".join(map(repr, labels.values()))
-            raise InvalidArgument("assigned", f"must have a unit of every {name}, also {own}")
+    units = np.bincount(actions, minlength=problem.n_actions)
+    absent = np.flatnonzero(units == 0).tolist()
+    if absent:
+        own = " in ".join(map(repr, problem.action_labels[absent[0]].values()))
+        accepted = f"must have a unit of every {name}, also {own}"
+        raise TooFewUnits("assigned", accepted, absent=absent)
 
 
 def units_until_each(actions: Actions, number: int, initial_pulls: float) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.bounds import Bound
+from fairtrial.core.data_unit import are_usual
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
 from fairtrial.core.progress_parts import Parts
@@ -68,7 +69,7 @@ class Race(FixedConfidencePolicy):
     """
 
     problem: Problem
-    version = 5
+    version = 6
     environments = TimedEnvironment
     _forecasts = False
     state_fields = (*(f"_race.{name}" for name in RaceState.saved), "_amended")
@@ -403,7 +404,7 @@ class Race(FixedConfidencePolicy):
             raise InvalidArgument(
                 "std", f"must be left out for feedback={self.problem.feedback!r}", std
             )
-        return check_number("std", std, low=0.0) / self._race.unit
+        return check_number("std", std, low=0.0) / self._race.reading_unit
 
     # ----------------------------------------------------------------------- failures
 
@@ -424,7 +425,7 @@ class Race(FixedConfidencePolicy):
         survives = race.survives(pull.action)
         if survives and by_outcome and value is not None and not self._capped:
             survivors = race.survivors
-            race.act(TELL, row, race.inward * value)
+            race.act(TELL, row, race.kept(value))
             race.note_haste(survivors)
             race.control.results[0] -= 1
             race.valued.append(row)
@@ -519,7 +520,14 @@ class Race(FixedConfidencePolicy):
     def _can_run(self, environment: TimedEnvironment, horizon: int | None, parallel: int) -> bool:
         if not environment.compiled or self.truncate == "auto":
             return False
+        if self.problem.estimates_noise and not self._keeps_unit(environment):
+            return False
         return self.problem.feedback != "incremental" or self.problem.duration is not None
+
+    def _keeps_unit(self, environment: TimedEnvironment) -> bool:
+        """Return whether a whole run needs no other unit than 1; compiled code keeps its unit."""
+        sizes = environment.arm_means, environment.arm_stds, self.problem.failure_value or 0.0
+        return self._race.unit == 1.0 and are_usual(*sizes)
 
     def _run(
         self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int

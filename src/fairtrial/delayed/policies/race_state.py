@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.bounds import Bound
+from fairtrial.core.data_unit import unit_after
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.records import Words
 from fairtrial.delayed._kernels.events import REVIEW, SETTLE, START
@@ -88,11 +89,16 @@ class RaceState:
         outcomes, and of repeated readings.
     time : float
         Time since the start.
+    unit : float
+        The unit of outcomes, a power of two.
+    reading_unit : float
+        The unit of readings: the same, unless the noise is estimated. Readings do not count then.
     """
 
     saved = (
         *("words", "reported", "unresolved", "valued", "lost", "arrivals", "errors", "hasty"),
         *("truncate_at", "look_at", "returned", "not_nested", "clipped", "duplicates", "time"),
+        "unit",
     )
 
     rules: Any
@@ -113,8 +119,7 @@ class RaceState:
         self.problem = problem
         self.uses_readings = uses_readings
         self.unit = _unit_of(problem)
-        self.inward = problem.sign / self.unit
-        self.outward = problem.sign * self.unit
+        self.reading_unit = 1.0 if problem.estimates_noise else self.unit
         self.readings = Readings()
         self.unresolved: list[int] = []
         self.valued: list[int] = []
@@ -148,10 +153,10 @@ class RaceState:
             "feedback": FEEDBACKS.index(feedback),
             "complete_runs_only": problem.delay_depends_on_outcome,
             "top": problem.top,
-            "tolerance": problem.tolerance / self.unit,
+            "tolerance": _tolerance_in(problem, self.unit),
             "first_only": problem.errors == "first",
             "target_std": (
-                math.inf if problem.target_std is None else problem.target_std / self.unit
+                math.inf if problem.target_std is None else problem.target_std / self.reading_unit
             ),
             "longest": 0.0 if problem.duration is None else float(np.max(problem.duration)),
             "log_all": log_all,
@@ -167,7 +172,7 @@ class RaceState:
         problem, arms, control = self.problem, self.arms, self.control
         arms.noise[:] = problem.scale / self.unit
         arms.reading_std[:] = (
-            0.0 if problem.reading_std is None else problem.reading_std / self.unit
+            0.0 if problem.reading_std is None else problem.reading_std / self.reading_unit
         )
         arms.duration[:] = 0.0 if problem.duration is None else problem.duration
         for rows in (arms.first, arms.last, arms.front, arms.followed):
@@ -177,6 +182,43 @@ class RaceState:
         control.places[0], control.survivors[0] = problem.top, len(problem.arms)
         control.dirty[0] = 1
         RACE.columns(self.words, self._radii).order.survivor[:] = np.arange(len(problem.arms))
+
+    # ------------------------------------------------------------------- the unit
+
+    @property
+    def inward(self) -> float:
+        """The factor that brings an outcome into the race's unit, with larger being better."""
+        return self.problem.sign / self.unit
+
+    @property
+    def outward(self) -> float:
+        """The factor that brings an outcome back."""
+        return self.problem.sign * self.unit
+
+    def kept(self, outcome: float) -> float:
+        """Return an outcome in the race's unit; if the noise is estimated, the unit may change."""
+        if self.problem.estimates_noise:
+            unit = unit_after(self.unit, outcome, is_first=True)
+            if unit > self.unit or (unit < self.unit and not self._has_values):
+                self._change_unit(unit)
+        return self.inward * outcome
+
+    @property
+    def _has_values(self) -> bool:
+        """Whether any outcome differs from 0."""
+        return bool(self.pulls.outcome[: self.rows].any())
+
+    def _change_unit(self, unit: float) -> None:
+        factor = self.unit / unit
+        arms, pulls, control = self.arms, self.pulls, self.control
+        kept = [pulls.outcome, control.upper_cut, control.lower_cut]
+        kept += [arms.estimate, arms.lower, arms.upper, arms.folded.average, arms.total.average]
+        squares = [arms.variance, arms.folded.squares, arms.total.squares]
+        # One factor after the other: the square of a factor can be out of reach.
+        for values in (*kept, *squares, *squares):
+            values *= factor
+        self.unit = unit
+        self.rules.tolerance[0] = _tolerance_in(self.problem, unit)
 
     # ----------------------------------------------------------------- the tables
 
@@ -303,17 +345,16 @@ class RaceState:
     def counted(self, value: float, name: str) -> float:
         """Return a value in the race's unit, with larger being better.
 
+        Readings are in the unit of readings. It differs only if they do not count anyway.
+
         Raises
         ------
         InvalidOutcome
             If sums of such values, or of their squares, would lose the differences between arms.
         """
-        own = self.inward * value
         if self.problem.estimates_noise:
-            if abs(own) > _MAX_READING:
-                raise InvalidOutcome(name, f"must be within {_MAX_READING:g} of 0", value)
-            # Squares of smaller numbers vanish, and would look like perfect agreement.
-            return own if abs(own) > 1.0 / _MAX_READING else 0.0
+            return self.kept(value) if name == "outcome" else self.problem.sign * value
+        own = self.inward * value
         if name == "outcome" and abs(own) > _MAX_STDS * self._largest_noise:
             raise InvalidOutcome(
                 name,
@@ -392,14 +433,21 @@ class RaceState:
                 self.act(REVIEW, arm)
 
 
+def _tolerance_in(problem: Problem, unit: float) -> float:
+    """Return the tolerance in a unit, such that its square can be computed."""
+    size = problem.tolerance / _MAX_READING
+    return problem.tolerance / unit if size < unit else _MAX_READING
+
+
 def _unit_of(problem: Problem) -> float:
     """Return the unit of outcomes in a race: 1, unless squares of the noise would be lost.
 
-    It is a power of two, so that nothing is rounded.
+    It is a power of two, so that nothing is rounded. If the noise is estimated, outcomes can change
+    the unit; see `RaceState.kept`.
     """
+    if problem.estimates_noise:
+        return unit_after(1.0, problem.tolerance, is_first=True)
     scale = problem.scale
-    if np.isnan(scale).any():
-        return 1.0
     if scale.max() / scale.min() > _LARGEST_UNSCALED:
         raise InvalidArgument(
             "noise_std",

@@ -38,6 +38,11 @@ def top_two(
         first, second = inside[0], inside[others[0]]
         return np.flatnonzero(first & ~second), np.flatnonzero(second & ~first)
     best, rest = np.flatnonzero(inside[0]), np.flatnonzero(~inside[0])
-    spread = np.sqrt(variances[best, None] + variances[rest]) + np.finfo(float).tiny
-    one, other = divmod(int(((means[best, None] - means[rest]) / spread).argmin()), rest.size)
+    gaps = means[best, None] - means[rest]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distances = gaps / np.sqrt(variances[best, None] + variances[rest])
+    distances[gaps == 0.0] = 0.0
+    # Without any spread, all pairs are equally unlikely to be exchanged.
+    nearest = gaps if np.isinf(distances).all() else distances
+    one, other = divmod(int(nearest.argmin()), rest.size)
     return best[[one]], rest[[other]]

@@ -28,7 +28,7 @@ from fairtrial.core.progress_parts import Parts
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Estimate, Guarantee, Status
 from fairtrial.core.validation import check_instance, check_optional_integer
-from fairtrial.errors import InvalidArgument
+from fairtrial.errors import InvalidArgument, TooFewUnits
 from fairtrial.linear._kernels import blocks
 from fairtrial.linear._kernels.state import CONSTANTS, Constants, Rules
 from fairtrial.linear._units import Units
@@ -197,7 +197,7 @@ class BlockBetting(BlockPolicy):
             if int(np.linalg.matrix_rank([*pulled, rows[arm]])) > rank:
                 label = self.problem.arms[arm]
                 accepted = f"must have units that determine the mean of every arm, also {label!r}"
-                raise InvalidArgument("assigned", accepted)
+                raise TooFewUnits("assigned", accepted, undetermined=label)
 
     @property
     def _pairwise(self) -> bool:

@@ -258,6 +258,11 @@ class ObservedStudy:
         return self.study.notes
 
     @property
+    def has_participants(self) -> bool:
+        """Whether its pulls are for participants who have numbers."""
+        return self.study.has_participants
+
+    @property
     def seed(self) -> int:
         """The policy's seed."""
         return self.study.seed

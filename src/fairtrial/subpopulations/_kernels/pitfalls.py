@@ -22,6 +22,9 @@ from fairtrial.subpopulations._kernels.model import (
 NONE = -1
 """The answer "no arm is feasible"."""
 
+_ROUNDING = 1e-15
+"""A gap this small, relative to the means that it is made of, is closed."""
+
 
 class Alternative(NamedTuple):
     """The conditions under which a rival is the right answer.
@@ -186,7 +189,6 @@ def _newton(
 ) -> float:
     """Return where a gap with only floors closes; concave, at most one step per piece."""
     weights, limits = alternative.weights, alternative.limits
-    rounding = -1e-15 * (1.0 + gap)
     multiplier = 0.0
     for _ in range(weights.size + 3):
         slope = slope_b
@@ -197,12 +199,15 @@ def _newton(
                     slope += weights[cell] * speeds[slot, 1, cell]
         multiplier += gap / slope
         gap = alternative.tolerance
+        size = gap
         for cell in range(weights.size):
             if weights[cell] > 0.0:
                 low = means[b, cell] - multiplier * speeds[slot, 0, cell]
                 moved = means[k, cell] + multiplier * speeds[slot, 1, cell]
-                gap += weights[cell] * (low - max(limits[FLOOR, k, cell], moved))
-        if gap >= rounding:
+                high = max(limits[FLOOR, k, cell], moved)
+                gap += weights[cell] * (low - high)
+                size += weights[cell] * (abs(low) + abs(high))
+        if gap >= -_ROUNDING * size:
             break
     return multiplier
 

@@ -37,6 +37,7 @@ from fairtrial.subpopulations._kernels.pitfalls import (
     NONE,
     alternative_of,
     empirical_best,
+    margin,
     pitfall_gradient,
 )
 from fairtrial.subpopulations._kernels.recording import is_ready
@@ -276,7 +277,8 @@ def _least_issued_touched(model: Model, state: State, gradient: Floats) -> int:
 def _fill_variances(model: Model, rules: Rules, state: State, variances: Floats) -> None:
     """Fill the variances of rewards: the stated ones, or the estimates.
 
-    A cell that has no estimate has the largest one, or all have 1.
+    A cell that has no estimate has the largest one. If no cell has any, all have the same one: a
+    square of a distance to a limit, so that shares do not depend on the unit of rewards.
     """
     copy_into(variances, model.variances)
     if not rules.estimates_noise:
@@ -288,10 +290,24 @@ def _fill_variances(model: Model, rules: Rules, state: State, variances: Floats)
             if state.precisions[k, column] > 0.0:
                 variances[k, column] = state.counts[k, column] / state.precisions[k, column]
                 largest = max(largest, variances[k, column])
+    if largest == 0.0:
+        largest = _largest_square(model, state)
     for k in range(variances.shape[0]):
         for column in range(variances.shape[1]):
             if variances[k, column] == 0.0:
-                variances[k, column] = largest if largest > 0.0 else 1.0
+                variances[k, column] = largest
+
+
+@inlined
+def _largest_square(model: Model, state: State) -> float:
+    """Return the largest square of the distance from a mean to its limit; 1 if all are zero."""
+    largest = 0.0
+    for k in range(state.means.shape[0]):
+        for column in range(state.means.shape[1]):
+            distance = abs(margin(state.means[k, column], model.limits, k, column))
+            if distance < math.inf:
+                largest = max(largest, square(distance))
+    return largest if largest > 0.0 else 1.0
 
 
 @kernel(forceinline=True)

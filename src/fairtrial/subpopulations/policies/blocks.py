@@ -181,7 +181,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 17
+    version = 18
     state_fields = (*BlockPolicy.state_fields, "_closed_columns")
     problem: Problem
     environments = CellEnvironment

@@ -16,6 +16,7 @@ from fairtrial.confidence.thresholds import (
     Threshold,
     threshold_named,
 )
+from fairtrial.core.data_unit import unit_after
 from fairtrial.core.draws import Source
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
@@ -48,7 +49,7 @@ from fairtrial.subpopulations._kernels.tracker_state import (
 )
 from fairtrial.subpopulations.policies.in_order import NOTHING_HELD, hold, release
 from fairtrial.subpopulations.policies.levels import proven_level
-from fairtrial.subpopulations.policies.units import model_of
+from fairtrial.subpopulations.policies.units import model_of, unit_of
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["Sampling", "Tracker"]
@@ -136,6 +137,24 @@ class Results:
         """The named views of the buffers."""
         return STATE.view(self.floats, self.integers)
 
+    @property
+    def has_values(self) -> bool:
+        """Whether any result differs from 0."""
+        state = self.state
+        return bool(state.sums.any() or state.squares.any())
+
+    def multiply(self, factor: float) -> None:
+        """Multiply all results by a power of two."""
+        state = self.state
+        for kept, power in ((state.sums, 1), (state.means, 1), (state.squares, 2)):
+            for _ in range(power):
+                kept *= factor
+        # A cell whose squares are lost in the new unit shows no spread.
+        variances = _inverses(state.precisions)
+        variances *= factor
+        variances *= factor
+        state.precisions[...] = _inverses(variances)
+
     def copy_from(self, other: Results) -> None:
         """Copy other results, without their records of spread."""
         own, given = self.state, other.state
@@ -144,10 +163,15 @@ class Results:
                 getattr(own, name)[...] = getattr(given, name)
 
 
+def _inverses(values: Floats) -> Floats:
+    """Return 1 / values, with 0 for 0."""
+    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0.0)
+
+
 class Tracker:
     """A sampling rule that chooses one pull at a time, and the threshold that stops it.
 
-    Rewards are maximised, in the units of the kernels.
+    Rewards are maximised. They are given as they are, and kept in the tracker's `unit`.
 
     Parameters
     ----------
@@ -167,6 +191,7 @@ class Tracker:
         "certain",
         "given",
         "held",
+        "unit",
     )
     """Attributes that must be saved."""
 
@@ -190,10 +215,11 @@ class Tracker:
             raise InvalidArgument(
                 "stopping", "must be 'certified' with delay_depends_on_outcome=True", stopping
             )
-        model = model_of(problem, sampling.rule in _INFORMATIVE_ONLY)
+        self._informative_only = sampling.rule in _INFORMATIVE_ONLY
+        model = model_of(problem, self._informative_only)
         self._needed = model.active > 0.0
         self._level, prices = proven_level(problem, self._threshold, delta, self.waits_for_order)
-        rules = Rules(
+        self._rules = rules = Rules(
             sampling=sampling.rule,
             initial_pulls=float(sampling.initial_pulls_of(problem)),
             guard=sampling.guard_of(problem),
@@ -205,7 +231,7 @@ class Tracker:
             prices=prices,
             estimates_noise=problem.estimates_noise,
         )
-        self._constants, _ = CONSTANTS.pack(Constants(model, rules))
+        self.unit = unit_of(problem)
         # If delays depend on outcomes, the evidence uses only results that are in order.
         is_stated = problem.reward_range is None and not problem.estimates_noise
         tested = problem.n_actions if is_stated else 0
@@ -220,6 +246,38 @@ class Tracker:
         self.certain = len(problem.arms) == 1 and not problem.constrained.any()
         self.given = 0
 
+    # ------------------------------------------------------------------ the unit
+
+    @property
+    def unit(self) -> float:
+        """The unit of all that is kept: a power of two, so that nothing is rounded.
+
+        If the noise is stated, it never changes. If it is estimated, only rewards show their size.
+        """
+        return self._unit
+
+    @unit.setter
+    def unit(self, unit: float) -> None:
+        self._unit = float(unit)
+        model = model_of(self._problem, self._informative_only, self._unit)
+        self._constants, _ = CONSTANTS.pack(Constants(model, self._rules))
+
+    def _kept(self, reward: float) -> float:
+        """Return a reward in the unit of all that is kept, which may change."""
+        if self._problem.estimates_noise:
+            is_first = not any(results.has_values for results in (self.results, self.in_order))
+            unit = unit_after(self.unit, reward, is_first=is_first and not self.held[:, 2].any())
+            if unit != self.unit:
+                self._change_unit(unit)
+        return reward / self.unit
+
+    def _change_unit(self, unit: float) -> None:
+        factor = self.unit / unit
+        for results in (self.results, self.in_order):
+            results.multiply(factor)
+        self.held = self.held * [1.0, 1.0, factor]
+        self.unit = unit
+
     # ---------------------------------------------------------------- events
 
     def choose(self, column: int, number: int) -> int:
@@ -233,6 +291,7 @@ class Tracker:
 
         `missing` returns the other pulls of the same cell that have no result.
         """
+        reward = self._kept(reward)
         told = (pull.action, reward, in_flight, pull.number)
         enough = tell_tracker(*self._arrays(self.results), *told)
         if self.waits_for_order:
@@ -264,6 +323,8 @@ class Tracker:
 
     def amend(self, pull: Pull, old: float, new: float) -> bool:
         """Correct a reward; return whether the evidence used the old value."""
+        new = self._kept(new)
+        old /= self.unit
         change = (pull.action, old, new, pull.number)
         correct_in_tracker(*self._arrays(self.results), *change)
         if not self.waits_for_order:
@@ -283,7 +344,7 @@ class Tracker:
         """Continue until the stop or until there are that many results."""
         if self.certain:
             return
-        simulated = (source, sign, generator, horizon)
+        simulated = (source, sign / self.unit, generator, horizon)
         self.certain = run_tracker(*self._arrays(self._tested), self._key, *simulated)
         if self.waits_for_order:
             # Every result came at once, and so in order.
@@ -319,13 +380,13 @@ class Tracker:
     def data(self) -> tuple[Floats, Floats]:
         """Counts and sums of all results by cell, shape (K, L)."""
         state = self.results.state
-        return state.counts, state.sums
+        return state.counts, state.sums * self.unit
 
     @property
     def tested(self) -> tuple[Floats, Floats]:
         """Counts and sums of the results that the evidence uses, by cell, shape (K, L)."""
         state = self._tested.state
-        return state.counts, state.sums
+        return state.counts, state.sums * self.unit
 
     @property
     def scale(self) -> Floats:
@@ -335,7 +396,7 @@ class Tracker:
         state = self._tested.state
         unknown = np.full_like(state.counts, math.inf)
         known = np.divide(state.counts, state.precisions, out=unknown, where=state.precisions > 0.0)
-        return np.asarray(np.sqrt(known))
+        return np.asarray(np.sqrt(known) * self.unit)
 
     @property
     def evidence(self) -> tuple[float | None, float]:

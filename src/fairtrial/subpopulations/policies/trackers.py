@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairtrial.confidence.effects import Spread
 from fairtrial.confidence.means import Settled
 from fairtrial.confidence.thresholds import Threshold
+from fairtrial.core.data_unit import are_usual
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
@@ -42,7 +43,7 @@ from fairtrial.subpopulations.policies.stated_noise import (
     warnings_of,
 )
 from fairtrial.subpopulations.policies.tracker import Sampling, Tracker
-from fairtrial.subpopulations.policies.units import column_of, unit_of
+from fairtrial.subpopulations.policies.units import column_of
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = [
@@ -81,7 +82,7 @@ class TrackingPolicy(FixedConfidencePolicy):
         Ignored; the rule is deterministic, and its next pull can be predicted from the results.
     """
 
-    version = 4
+    version = 5
     state_fields = ("_amended", *(f"_race.{field}" for field in Tracker.fields))
     problem: Problem
     environments = CellEnvironment
@@ -107,8 +108,6 @@ class TrackingPolicy(FixedConfidencePolicy):
         if problem.prediction is not None:
             raise NotSupported(f"{type(self).__name__} cannot use predictions: use BlockBetting")
         super().__init__(problem, delta, max_pulls, seed)
-        # Rewards are maximised, in units that keep their squares well within a float's range.
-        self._inward = problem.sign / unit_of(problem)
         self._answers = ArmsWithLimits(problem)
         self.stopping = stopping
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
@@ -127,7 +126,8 @@ class TrackingPolicy(FixedConfidencePolicy):
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one reward, and test whether the evidence is sufficient."""
         in_flight = pull.number in self._outstanding
-        self._race.learn(pull, self._inward * outcome, in_flight, lambda: self._missing(pull))
+        reward = self.problem.sign * outcome
+        self._race.learn(pull, reward, in_flight, lambda: self._missing(pull))
 
     def _missing(self, pull: Pull) -> list[int]:
         """Return the other pulls of the same cell that have no result."""
@@ -144,15 +144,21 @@ class TrackingPolicy(FixedConfidencePolicy):
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct a reward; the evidence is then computed from the corrected data."""
-        self._amended += self._race.amend(pull, self._inward * old, self._inward * new)
+        sign = self.problem.sign
+        self._amended += self._race.amend(pull, sign * old, sign * new)
 
     def _can_run(self, environment: CellEnvironment, horizon: int | None, parallel: int) -> bool:
-        return environment.arrivals is None and super()._can_run(environment, horizon, parallel)
+        if environment.arrivals is not None or not super()._can_run(environment, horizon, parallel):
+            return False
+        # A compiled run keeps its unit; see `Tracker.unit`.
+        source = environment.source
+        keeps_unit = self._race.unit == 1.0 and are_usual(source.first, source.second)
+        return keeps_unit or not self.problem.estimates_noise
 
     def _simulate(
         self, environment: CellEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
-        self._race.run(environment.source, self._inward, generator, horizon)
+        self._race.run(environment.source, self.problem.sign, generator, horizon)
         counts = self._race.data[0]
         self.told = self.asked = int(counts.sum())
         return counts
@@ -174,7 +180,7 @@ class TrackingPolicy(FixedConfidencePolicy):
     @property
     def _cells(self) -> Cells:
         counts, sums = self._race.data
-        own = self.problem, self.delta, counts, sums / self._inward, self._race.scale
+        own = self.problem, self.delta, counts, self.problem.sign * sums, self._race.scale
         return Cells(*own, self._settled_cells)
 
     @property
@@ -183,7 +189,7 @@ class TrackingPolicy(FixedConfidencePolicy):
         if not self._race.waits_for_order:
             return None
         counts, sums = self._race.tested
-        return Settled(counts.copy(), sums / self._inward, np.zeros_like(counts))
+        return Settled(counts.copy(), self.problem.sign * sums, np.zeros_like(counts))
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         return cell_report.estimates(self._cells)
