@@ -9,6 +9,7 @@ from fairtrial.client.transport import Transport
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
 from tests.client.served import served
+from tests.messages import warns
 
 PROBLEM = ft.subpopulations.Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
 
@@ -61,6 +62,37 @@ def test_a_study_is_carried_out_looked_at_and_taken_elsewhere(study, invoke, tmp
     assert name in run("list")
     run("stop", name, "--reason", "recalled")
     assert study.stopped
+    assert study.verify().ok
+
+
+def test_a_plate_is_told_and_corrected_by_table_through_a_service(study, invoke, tmp_path):
+    name, table = study.name, tmp_path / "plate.csv"
+    assert invoke("study", "ask", name, "-n", "4", "--csv", table).exit_code == 0
+    head, *rows = table.read_text().splitlines()
+
+    def fill(*values):
+        filled = [f"{row}{value}" for row, value in zip(rows, values, strict=True)]
+        table.write_text("\n".join([head, *filled]))
+
+    fill("0.5", "failed", "0.25", "")
+    assert "3 results taken; 1 pull still open" in invoke("study", "tell", name, table).stdout
+    fill("0.75", "failed", "0.25", "1")
+    amend = ["study", "amend", name, table, "--reason", "misread"]
+    before = study.head_hash
+    with warns(UserWarning) as caught:
+        shown = invoke(*amend, "--preview", "--json")
+    (found,) = json.loads(shown.stdout)["corrections"]
+    assert (found["before"], found["after"]) == (0.5, 0.75)
+    assert "1 first result left to be told" in str(caught[0].message)
+    assert study.head_hash == before
+    fill("0.75", "0.5", "7", "1")
+    refused = invoke(*amend)
+    assert refused.exit_code == 2
+    assert "line 4: reward must be in [0, 1]" in refused.stderr
+    assert study.head_hash == before
+    fill("0.75", "failed", "0.25", "")
+    assert "1 result corrected" in invoke(*amend).stdout
+    assert [event.kind for event in study.events()][4:] == ["tell", "fail", "tell", "amend"]
     assert study.verify().ok
 
 

@@ -12,7 +12,7 @@ from fairtrial.client.remote_study import RemoteStudy
 from fairtrial.study import Event, Study, StudyPull, Verification
 from fairtrial.study.memory import MemoryStore
 from tests.client.served import served
-from tests.messages import raises
+from tests.messages import raises, warns
 
 
 class Local:
@@ -321,6 +321,64 @@ def test_a_table_of_results_is_taken_as_a_whole_or_not_at_all(study, tmp_path):
         study.tell_table(path)
 
 
+def plate_of(study, path, cells):
+    """Write a table of the study's pulls with these results, by number."""
+    header = "pull_id,number,arm,group,value"
+    asked = {event.number: event for event in study.events() if event.kind == "ask"}
+    rows = [f"{asked[number].pull_id},{number},,x,{cell}" for number, cell in cells.items()]
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def test_a_table_tells_which_pulls_have_failed(study, tmp_path):
+    study.ask(3, group="x")
+    path = plate_of(study, tmp_path / "plate.csv", {0: 0.5, 1: "failed", 2: ""})
+    told, failed = study.tell_table(path)
+    assert (told.kind, told.value) == ("tell", 0.5)
+    assert (failed.kind, failed.body["reason"]) == ("fail", "no result, according to plate.csv")
+    assert study.tell_table(path) == [told, failed]
+    before = study.n_events
+    path = plate_of(study, tmp_path / "plate.csv", {0: "failed", 2: 0.25})
+    with raises(errors.InvalidTable) as caught:
+        study.tell_table(path)
+    assert [one.partition(": ")[0] for one in caught.value.mistakes] == ["line 2"]
+    assert caught.value.source == "plate.csv"
+    assert study.n_events == before
+
+
+def test_a_table_corrects_results_as_a_whole_or_not_at_all(study, tmp_path):
+    study.ask(5, group="x")
+    path = tmp_path / "plate.csv"
+    study.tell_table(plate_of(study, path, {0: 0.5, 1: "failed", 2: 0.25}))
+    before = study.n_events
+    plate_of(study, path, {0: 0.75, 1: "failed", 2: 0.25, 3: 1, 4: "failed"})
+    with warns(UserWarning) as caught:
+        (found,) = study.amend_table(path, "misread", preview=True)
+    assert "2 first results left to be told" in str(caught[0].message)
+    assert (found.before, found.after, found.participant) == (0.5, 0.75, None)
+    assert study.n_events == before
+    plate_of(study, path, {0: 0.75, 1: 7, 2: "failed"})
+    with raises(errors.InvalidTable) as wrong:
+        study.amend_table(path, "misread")
+    assert [one.partition(": ")[0] for one in wrong.value.mistakes] == ["line 3", "line 4"]
+    assert study.n_events == before
+    plate_of(study, path, {0: 0.75, 1: "failed", 2: 0.25})
+    assert study.amend_table(path, "misread") == [found]
+    last = list(study.events())[-1]
+    assert (last.kind, last.value, last.body["reason"]) == ("amend", 0.75, "misread")
+    assert study.amend_table(path, "again") == []
+    assert study.verify().ok
+
+
+def test_a_table_of_labels_that_are_not_the_pulls_is_refused(study, tmp_path):
+    pull = study.ask(group="x")
+    path = tmp_path / "plate.csv"
+    path.write_text(f"pull_id,group,value\n{pull.id},y,0.5\n")
+    with raises(errors.InvalidTable) as caught:
+        study.tell_table(path)
+    assert caught.value.mistakes[0].startswith("line 2: group is 'y', but this pull is of 'x'")
+
+
 # ------------------------------------------------------------------------ other events
 
 
@@ -585,6 +643,27 @@ def test_a_table_may_have_some_measures_of_a_pull(doses, tmp_path):
 
 
 TABLE = (",1,0", ",1,", ",0,missing", ",,")
+
+
+def test_a_table_corrects_some_measures_of_a_pull(doses, tmp_path):
+    pulls = doses.ask(3)
+    path = doses.write_pulls(pulls, tmp_path / "results.csv")
+    head, *rows = (row.removesuffix(",,") for row in path.read_text().splitlines())
+    path.write_text(
+        "\n".join([head, f"{rows[0]},1,0", f"{rows[1]},1,", f"{rows[2]},failed,failed"])
+    )
+    assert [event.kind for event in doses.tell_table(path)] == ["tell", "report", "fail"]
+    path.write_text(
+        "\n".join([head, f"{rows[0]},1,1", f"{rows[1]},0,1", f"{rows[2]},failed,failed"])
+    )
+    with warns(UserWarning):
+        whole, early = doses.amend_table(path, "swapped")
+    assert (whole.before, whole.after) == (
+        {"cured": 1.0, "harmed": 0.0},
+        {"cured": 1.0, "harmed": 1.0},
+    )
+    assert (early.before, early.after) == ({"cured": 1.0}, {"cured": 0.0})
+    assert doses.verify().ok
 
 
 def test_a_pull_of_a_paired_race_has_its_block(place, name):

@@ -19,7 +19,10 @@ URL = "/v1/studies/trial"
 REFERENCE = Path(__file__).parents[2] / "docs/reference/server.md"
 _ROUTE = re.compile(r"^\| `(GET|POST) (/\S+?)` \| ([^|]+) \|", re.MULTILINE)
 _VARIES = re.compile(r"[0-9a-f]{16,}|\d{4}-\d\d-\d\d[T ][\d:.]+|trial-\d")
+TABLE = {"name": "plate.csv", "rows": [{"place": 0, "line": "line 2", "result": 0.5}]}
 BODIES = {
+    "tell_table": {"table": TABLE},
+    "amend_table": {"table": TABLE, "reason": "typing error"},
     "asks": {"n": 1},
     "tells": {"outcomes": [{"arm": "a", "group": "x", "value": 0.5}]},
     "tell": {"value": 0.5},
@@ -53,11 +56,16 @@ def told(caller, value):
 
 def writes(pull, value):
     """Return every request that tells a pull's result again."""
+    row = {"place": 0, "line": "line 2", "pull": pull, "result": value}
+    table = {"name": "plate.csv", "rows": [row]}
     return [
         (f"{URL}/pulls/{pull}/tell", {"value": value}),
         (f"{URL}/tells", {"outcomes": [{"pull": pull, "value": value}]}),
         (f"{URL}/asks", {"n": 1, "tell": {"pull": pull, "value": value}}),
         (f"{URL}/pulls/{pull}/amend", {"value": value, "reason": "typing error"}),
+        (f"{URL}/tell_table", {"table": table}),
+        (f"{URL}/amend_table", {"table": table, "reason": "typing error"}),
+        (f"{URL}/amend_table", {"table": table, "reason": "typing error", "preview": True}),
     ]
 
 
@@ -72,6 +80,9 @@ def call(caller, method, path, pull):
     if method == "GET":
         return caller.get(where)
     body = BODIES[path.rpartition("/")[2]]
+    if "table" in body:
+        rows = [{**row, "pull": pull} for row in body["table"]["rows"]]
+        body = {**body, "table": {**body["table"], "rows": rows}}
     of_many = path.endswith("{study}/known")
     return caller.post(where, {"outcomes": [{"pull": pull, **body}]} if of_many else body)
 
@@ -151,7 +162,7 @@ def test_whoever_guesses_somebody_elses_result_learns_nothing(service, wards):
     before = service.study().head_hash, service.store.find_study("trial").duplicates
     for (path, right), (_, wrong) in zip(writes(pull, 1), writes(pull, 0), strict=True):
         answers = mine.post(path, right), mine.post(path, wrong)
-        assert {answer.status_code for answer in answers} <= {403, 409}
+        assert {answer.status_code for answer in answers} <= {403, 409, 422}
         assert answers[0].content == answers[1].content
     assert (service.study().head_hash, service.store.find_study("trial").duplicates) == before
 
@@ -159,7 +170,7 @@ def test_whoever_guesses_somebody_elses_result_learns_nothing(service, wards):
 def test_ones_own_result_may_be_told_again_and_corrected(wards):
     mine, _ = wards
     pull = told(mine, 1)
-    assert [mine.post(path, body).status_code for path, body in writes(pull, 1)] == [200] * 4
+    assert [mine.post(path, body).status_code for path, body in writes(pull, 1)] == [200] * 7
     amended = mine.post(f"{URL}/pulls/{pull}/amend", {"value": 0, "reason": "typing error"})
     assert amended.json()["kind"] == "amend"
 
@@ -169,7 +180,7 @@ def test_whoever_may_read_corrects_what_others_told(service, wards):
     pull = told(theirs, 1)
     monitor = service.caller("data manager", ["run", "read"])
     answers = [monitor.post(path, body) for path, body in writes(pull, 1)]
-    assert [answer.status_code for answer in answers] == [200] * 4
+    assert [answer.status_code for answer in answers] == [200] * 7
     conflict = monitor.post(f"{URL}/pulls/{pull}/tell", {"value": 0})
     assert "1.0" in conflict.json()["detail"]
 
@@ -328,6 +339,45 @@ def test_a_guess_at_a_measure_that_another_person_reported_learns_nothing(servic
     assert service.study("measured").head_hash == before
 
 
+def by_table(pull, values, *, amend=False, **more):
+    """Return the request that tells or corrects measures of a pull by a table."""
+    row = {"place": 0, "line": "line 2", "pull": pull, "result": values, **more}
+    table = {"name": "plate.csv", "rows": [row]}
+    verb, reason = ("amend_table", {"reason": "slip"}) if amend else ("tell_table", {})
+    return f"/v1/studies/measured/{verb}", {"table": table, **reason}
+
+
+def test_a_table_says_nothing_about_measures_of_others(service, measured):
+    mine, laboratory, pull = measured
+    path, body = guesses(pull, {"cd4": 0.8125})[0]
+    assert laboratory.post(path, body).status_code == 200
+    assert mine.post(*by_table(pull, {"safe": 1})).status_code == 200
+    before = service.study("measured").head_hash
+    for amend in (False, True):
+        for rest in ({}, {"safe": 1}):
+            right = mine.post(*by_table(pull, {"cd4": 0.8125, **rest}, amend=amend))
+            wrong = mine.post(*by_table(pull, {"cd4": 0.5, **rest}, amend=amend))
+            assert (right.status_code, right.content) == (422, wrong.content)
+    assert service.study("measured").head_hash == before
+
+
+def test_a_correction_by_table_shows_only_the_measures_that_it_gives(measured):
+    mine, laboratory, pull = measured
+    path, body = guesses(pull, {"cd4": 0.8125})[0]
+    assert laboratory.post(path, body).status_code == 200
+    early = mine.ask(study="measured")[0]["id"]
+    assert mine.post(*by_table(early, {"safe": 1})).status_code == 200
+    assert laboratory.post(guesses(early, {"cd4": 0.5})[0][0], body).status_code == 200
+    answer = mine.post(*by_table(early, {"safe": 0}, amend=True))
+    assert answer.status_code == 422, "the laboratory completed the outcome"
+    assert mine.post(*by_table(pull, {"safe": 1})).status_code == 200
+    answer = mine.post(*by_table(pull, {"safe": 0}, amend=True)).json()
+    assert answer["corrections"] == [
+        {"pull": pull, "before": {"safe": 1.0}, "after": {"safe": 0.0}, "participant": None}
+    ]
+    assert answer["first_results"] == 0
+
+
 def test_one_person_reports_some_measures_and_another_one_the_others(measured):
     mine, laboratory, pull = measured
     (path, theirs), (_, others) = guesses(pull, {"cd4": 0.8125})[0], guesses(pull, {"safe": 1})[0]
@@ -352,7 +402,7 @@ def test_a_guess_at_a_correction_of_another_person_learns_nothing(service, wards
     assert monitor.post(f"{URL}/pulls/{pull}/amend", amended).status_code == 200
     for (path, right), (_, wrong) in zip(writes(pull, 0.25), writes(pull, 0), strict=True):
         answers = mine.post(path, right), mine.post(path, wrong)
-        assert {answer.status_code for answer in answers} <= {403, 409}
+        assert {answer.status_code for answer in answers} <= {403, 409, 422}
         assert answers[0].content == answers[1].content
 
 
@@ -406,7 +456,8 @@ def test_of_an_open_pull_of_somebody_else_nothing_is_shown_or_changed(service, w
         assert not arms_in(answer.text)
     for path, body in writes(pull, 1):
         answer = mine.post(path, body)
-        assert answer.status_code == 403, path
+        # Of a table, all rows that are refused are named.
+        assert answer.status_code == (422 if "table" in body else 403), path
         assert not arms_in(answer.text)
     body = {"outcomes": [{"pull": pull, "values": {"reward": 0.5}}]}
     assert mine.post(f"{URL}/known", body).status_code == 403

@@ -153,6 +153,20 @@ def test_a_ward_tells_no_results_of_arms_that_it_names(trial, verb):
     assert study.head_hash == before
 
 
+def test_a_ward_cannot_find_out_by_a_table_which_arm_a_pull_has(trial):
+    service, _ = trial
+    for place, arm in enumerate("ABC"):
+        [pull] = service.run.ask(participant=f"W1-00{place}", context={"group": "x"})
+        row = {"place": 0, "line": "line 2", "pull": pull["id"], "result": 0.5}
+
+        def tell(row=row, **labels):
+            table = {"name": "plate.csv", "rows": [{**row, "labels": labels}]}
+            return service.run.post(f"{URL}/tell_table", {"table": table})
+
+        assert tell(group="y").status_code == 422
+        assert tell(group="x", arm=arm).status_code == 200, "the arm is not compared"
+
+
 @pytest.mark.parametrize(
     "error_about",
     [

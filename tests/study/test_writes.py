@@ -11,6 +11,7 @@ from fairtrial.delayed import Problem as DelayedProblem
 from fairtrial.errors import InvalidArgument, NotSupported, UnknownPull
 from fairtrial.study import writes
 from fairtrial.study.conduct import Conduct
+from fairtrial.study.result_tables import Mistake, ResultRow, ResultTable, Spot
 from fairtrial.study.writes import Checks, Sent
 from fairtrial.subpopulations import Problem
 from tests.messages import raises
@@ -21,6 +22,9 @@ ID = "0" * 32
 
 MEASURED = Problem(["a", "b"], 1, measures={"cured": (0, 1), "harmed": (0, 1)}, objective="cured")
 RACE = DelayedProblem(["a", "b"], noise_std=0.1, feedback="unbiased", reading_std=0.5)
+
+ROW = ResultRow(Spot(0, "line 2"), ID, {"arm": "a"}, 0.5, "W1-001")
+TABLE = ResultTable("plate.csv", (ROW,))
 
 WRITES = [
     writes.Ask(3, "ward", 60.0, "key", {"group": "x"}),
@@ -42,6 +46,8 @@ WRITES = [
     writes.Close("a", None, "two deaths", "ward"),
     writes.TellMany([writes.Tell(ID, 0.5, "ward"), writes.Tell(ID, 1.0, "ward")], "key"),
     writes.TellManyKnown([writes.TellKnown(ID, 0.5, "ward")]),
+    writes.TellTable(replace(TABLE, mistakes=(Mistake(Spot(1, "line 3"), "wrong"),)), "ward"),
+    writes.AmendTable(replace(TABLE, rows=(replace(ROW, result=None),)), "slip", "ward", True),
 ]
 
 
@@ -83,9 +89,16 @@ def test_every_kind_of_write_is_tested_or_has_no_json():
     assert of_writes - set(map(type, WRITES)) == {
         writes.FailMany,
         writes.Mask,
-        writes.TellTable,
-        writes.AmendTable,
     }
+
+
+def test_invalid_values_of_a_table_are_mistakes_of_their_rows():
+    rows = (ROW, replace(ROW, spot=Spot(4, "line 6"), result=2.0))
+    checked = writes.TellTable(replace(TABLE, rows=rows)).check(LOCAL).table
+    assert checked.rows == (ROW,)
+    (mistake,) = checked.mistakes
+    assert mistake.spot.line == "line 6"
+    assert mistake.text.startswith("reward must")
 
 
 def test_labels_stand_for_unsolicited_data():
@@ -150,8 +163,10 @@ def test_the_unsolicited_result_of_a_request_has_a_key_of_its_own():
         (writes.Close(None, "z", "harm"), "group"),
         (writes.Close("a", None, ""), "reason"),
         (writes.Amend(ID, 0.5, "x" * 10_001), "reason"),
-        (writes.AmendTable(None, ""), "reason"),
-        (writes.TellTable(None, ""), "actor"),
+        (writes.AmendTable(TABLE, ""), "reason"),
+        (writes.TellTable(TABLE, ""), "actor"),
+        (writes.TellTable(replace(TABLE, rows=TABLE.rows * 10_001)), "path"),
+        (writes.TellTable(replace(TABLE, name="x" * 10_001)), "reason"),
         (writes.TellMany([writes.Tell(ID, 0.5)] * 10_001), "outcomes"),
         (writes.TellMany([writes.Ask(1)]), "writes"),
         (writes.TellMany([writes.TellKnown(ID, 0.5)]), "writes"),
@@ -193,9 +208,8 @@ def test_a_service_records_the_name_of_the_token():
 
 
 def test_what_no_service_takes():
-    for write in (writes.FailMany([]), writes.TellTable(None), writes.AmendTable(None, "typo")):
-        with raises(NotSupported):
-            write.to_json()
+    with raises(NotSupported):
+        writes.FailMany([]).to_json()
 
 
 def test_several_writes_are_one(a_study):

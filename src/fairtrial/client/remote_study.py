@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from fairtrial.client.documents import (
@@ -27,10 +26,8 @@ from fairtrial.core.specification import policy_from_dict, problem_from_dict
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import (
     AccessRefused,
-    AlreadyTold,
-    FairtrialError,
     InvalidArgument,
-    MistakesFound,
+    InvalidTable,
     StorageUnreachable,
     UnknownPull,
 )
@@ -42,7 +39,8 @@ from fairtrial.study.export import ENDINGS, history
 from fairtrial.study.log import seal
 from fairtrial.study.numbers import Asked
 from fairtrial.study.pull import MASKED
-from fairtrial.study.pull_tables import PullFinder, ResultTable
+from fairtrial.study.pull_tables import PullFinder
+from fairtrial.study.result_tables import Correction
 from fairtrial.study.witness import Witness
 from fairtrial.study.writes import (
     Ask,
@@ -51,18 +49,11 @@ from fairtrial.study.writes import (
     Tell,
     TellMany,
     TellManyKnown,
-    TellTable,
     Write,
     Written,
 )
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["RemoteStudy", "study_path"]
-
-_PLACE = re.compile(r"outcomes\[(\d+)\]: (.*)", re.DOTALL)
-"""Matches the position of a refused outcome among several, and the reason."""
 
 _BETWEEN_AUDITS = 1.0
 """Seconds between two requests for the result of an audit that goes on in the service."""
@@ -470,50 +461,32 @@ class RemoteStudy(BaseStudy):
 
     def _send(self, write: Write) -> Written:
         """Send a checked write."""
-        if isinstance(write, TellTable):
-            return Written(self._tell_table(write.table), [], [])
         if isinstance(write, Tell) and not isinstance(write.pull, str):
             write = TellMany([write], write.request_id)
         if isinstance(write, TellMany | TellManyKnown) and not write.writes:
             return Written([], [], [])
-        answer = self._post(write)
+        try:
+            answer = self._post(write)
+        except InvalidTable as error:
+            # The text of an answer may be shortened; its mistakes are not.
+            raise InvalidTable(error.mistakes, error.source) from None
         if isinstance(write, Extend):
             return Written([], [], [], lease=lease_of(answer))
         events = answer.get("events", [answer] if "seq" in answer else [])
         pulls = list(map(self._pull, answer.get("pulls", ())))
         stopped, reason = bool(answer.get("stopped")), answer.get("reason", "")
-        return Written(list(map(event_of, events)), pulls, [], stopped, reason=reason)
+        return Written(
+            list(map(event_of, events)),
+            pulls,
+            list(map(_correction, answer.get("corrections", ()))),
+            stopped,
+            reason=reason,
+            first_results=answer.get("first_results", 0),
+        )
 
     def _post(self, write: Write) -> Any:
         path, body = write.path.format(pull=getattr(write, "pull", "")), write.to_json()
         return self._transport.post(f"{self._path}/{path}", body, write.key)
-
-    def _tell_table(self, table: ResultTable) -> list[Event]:
-        actions = {pull.id: pull.action for pull in self.outstanding()}
-        told, mistakes = [], list(table.mistakes)
-        for row in table.rows:
-            try:
-                action = actions.get(row.pull_id)
-                action = self._action_of(row.pull_id) if action is None else action
-                if action != MASKED:
-                    row.check_labels(self.problem, action)
-                if row.result is None:
-                    accepted = "cannot be told by table to a service: fail these pulls one by one"
-                    raise InvalidArgument("failed", accepted)
-                told.append((row.pull_id, row.result))
-            except FairtrialError as error:
-                mistakes.append((row.place, str(error)))
-        table.refuse(mistakes)
-        try:
-            return self.tell_many_known(told) if self.problem.measures else self.tell_many(told)
-        except MistakesFound as error:
-            refused = [_PLACE.fullmatch(mistake) for mistake in error.mistakes]
-            table.refuse([(table.rows[int(one[1])].place, one[2]) for one in refused if one])
-            raise
-        except AlreadyTold as error:
-            places = [row.place for row in table.rows if row.pull_id in str(error)]
-            table.refuse([(place, str(error)) for place in places])
-            raise
 
     def _finders(self) -> dict[str, PullFinder]:
         find = super()._finders()
@@ -530,9 +503,11 @@ class RemoteStudy(BaseStudy):
 
         return {"participant": by_number}
 
-    def _action_of(self, pull_id: str) -> int:
-        action = self._transport.get(self._pull_path(pull_id))["action"]
-        return MASKED if action is None else int(action)
+
+def _correction(document: Mapping[str, Any]) -> Correction:
+    return Correction(
+        document["pull"], document["before"], document["after"], document["participant"]
+    )
 
 
 def _asked(document: Mapping[str, Any]) -> Asked:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 from fairtrial.errors import (
@@ -17,30 +18,35 @@ from fairtrial.errors import (
     ConflictingOutcome,
     FairtrialError,
     InvalidArgument,
+    InvalidTable,
     MistakesFound,
     NothingToAsk,
 )
 from fairtrial.server.documents import event_document
-from fairtrial.server.problems import Refusal
+from fairtrial.server.problems import Refusal, as_refusal
 from fairtrial.server.security.access import Caller
 from fairtrial.server.service import Answer, Key, Service
 from fairtrial.study import Event, Study
 from fairtrial.study.early_values import early_records, early_values
 from fairtrial.study.log import TELLS, PullRow, Record, outcome_of
+from fairtrial.study.result_tables import Correction, Mistake, ResultRow, ResultTable
 from fairtrial.study.writes import (
     Amend,
+    AmendTable,
     Ask,
     Report,
     Tell,
     TellKnown,
     TellMany,
     TellManyKnown,
+    TellTable,
     Write,
     Written,
 )
 
 __all__ = [
     "Entered",
+    "correction_for",
     "entered",
     "event_for",
     "may_correct",
@@ -120,6 +126,8 @@ def write_for(service: Service, study: Study, viewer: Caller, write: Write) -> W
     """Carry out a write; raise if its caller may not, or may not ask for more pulls."""
     require_own(study, viewer, *write.pulls)
     _require_no_arm(study, viewer, write)
+    if isinstance(write, TellTable | AmendTable) and not viewer.can("read"):
+        return _write_table_for(study, viewer, write)
     if isinstance(write, Amend):
         require_correction(study, viewer, write)
     else:
@@ -206,6 +214,74 @@ def _mistakes_for(viewer: Caller, error: MistakesFound) -> MistakesFound:
     places = [mistake.partition(": ")[0] for mistake in error.mistakes]
     reason = "the pull is unknown, or another value was told before"
     return MistakesFound([f"{place}: {reason}" for place in places], "outcomes")
+
+
+_Table = TellTable | AmendTable
+
+
+def _write_table_for(study: Study, viewer: Caller, write: _Table) -> Written:
+    """Carry out the write of a table for a caller who may not read results of others.
+
+    What the caller may not write is a mistake of its row. Labels of masked arms are not compared:
+    whether they are right must not be revealed.
+    """
+    arms_seen = sees_arms(study, viewer)
+    shown = study.checks.conduct.shown_labels(study.problem, 0, sees_arms=arms_seen)
+    rows, mistakes, is_refused = [], list(write.table.mistakes), False
+    for row in write.table.rows:
+        try:
+            _require_row(study, viewer, write, row)
+        except (FairtrialError, Refusal) as error:
+            mistakes.append(Mistake(row.spot, str(error)))
+            is_refused |= isinstance(error, Refusal)
+        else:
+            rows.append(row if arms_seen else replace(row, labels=_only(shown, row.labels)))
+    table = replace(write.table, rows=tuple(rows), mistakes=tuple(mistakes))
+    own = replace(write, table=table).check(study.checks)
+    try:
+        return study.write(own)
+    except InvalidTable as error:
+        refusal = as_refusal(_without_values(error, own.table))
+        refusal.reason = "scope" if is_refused else None
+        raise refusal from None
+
+
+def _require_row(study: Study, viewer: Caller, write: _Table, row: ResultRow) -> None:
+    """Raise if a caller may not tell or correct the result in a row of a table."""
+    require_own(study, viewer, row.pull_id)
+    if row.result is None:
+        return
+    if isinstance(write, AmendTable):
+        require_correction(study, viewer, Amend(row.pull_id, row.result, write.reason))
+    else:
+        _require_new(study, viewer, TellKnown(row.pull_id, row.result))
+
+
+def _without_values(error: InvalidTable, table: ResultTable) -> InvalidTable:
+    """Return the mistakes without those that the log tells: values in it can be another's."""
+    known = {f"{one.spot.line}: {one.text}" for one in table.mistakes}
+    reason = "the pull is unknown, or it has other labels or another value on record"
+    said = [
+        one if one in known else f"{one.partition(': ')[0]}: {reason}" for one in error.mistakes
+    ]
+    return InvalidTable(said, error.source)
+
+
+def correction_for(viewer: Caller, one: Correction) -> dict[str, Any]:
+    """Return a correction as the caller may see it: other measures can be another's."""
+    before = one.before
+    if not viewer.can("read") and isinstance(before, Mapping) and isinstance(one.after, Mapping):
+        before = _only(one.after, before)
+    return {
+        "pull": one.pull_id,
+        "before": before,
+        "after": one.after,
+        "participant": one.participant,
+    }
+
+
+def _only(names: Collection[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name in names}
 
 
 def _require_own_request(study: Study, viewer: Caller, request_id: str | None) -> None:

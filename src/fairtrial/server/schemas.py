@@ -9,6 +9,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    StrictBool,
     StrictFloat,
     StrictInt,
     StrictStr,
@@ -37,6 +38,9 @@ __all__ = [
     "StudiesAnswer",
     "StudyAnswer",
     "Supply",
+    "TableAnswer",
+    "TableToAmend",
+    "TableToTell",
     "Tells",
     "Told",
     "Value",
@@ -209,6 +213,59 @@ class Amendment(_Body):
     reason: _Reason
 
 
+class _InTable(_Body):
+    """Where a row of a table is."""
+
+    place: Annotated[StrictInt, Field(ge=0, description="Its index among the rows of the table.")]
+    line: Annotated[
+        StrictStr, Field(max_length=200, description="Its name in messages, such as `line 3`.")
+    ]
+
+
+class TableRow(_InTable):
+    """A row of a table that has a result."""
+
+    pull: _PullId
+    result: Annotated[
+        _Outcome | None, Field(description="Null if the pull will have no outcome.")
+    ] = None
+    labels: Annotated[
+        dict[str, StrictStr],
+        Field(description="What the row states about the pull, to be compared with the log."),
+    ] = {}
+    participant: Annotated[StrictStr, Field(max_length=200)] | None = None
+
+
+class TableMistake(_InTable):
+    """A row of a table that cannot be read: the whole table is refused, with all its mistakes."""
+
+    text: Annotated[StrictStr, Field(max_length=2_000, description="What is wrong with it.")]
+
+
+class Table(_Body):
+    """The results in a table."""
+
+    name: Annotated[StrictStr, Field(min_length=1, max_length=255, description="Of the file.")]
+    rows: list[TableRow]
+    mistakes: list[TableMistake] = []
+
+
+class TableToTell(_Body):
+    """A table of results; all of them are recorded, or none."""
+
+    table: Table
+
+
+class TableToAmend(_Body):
+    """A table of corrections; all of them are recorded, or none."""
+
+    table: Table
+    reason: _Reason
+    preview: Annotated[
+        StrictBool, Field(description="Whether to write nothing, and only to return them.")
+    ] = False
+
+
 class Heartbeat(_Body):
     """The new duration of a pull's lease, in seconds from now."""
 
@@ -250,6 +307,15 @@ class PullAnswer(BaseModel):
     should_stop: bool | None = None
 
 
+class CorrectionAnswer(BaseModel):
+    """A result that a table corrects. Without the scope ``read``, only the measures given."""
+
+    pull: str
+    before: float | dict[str, Any]
+    after: float | dict[str, Any]
+    participant: str | None
+
+
 class PullsAnswer(BaseModel):
     """Pulls, and the cursor of the next page."""
 
@@ -287,6 +353,17 @@ class EventAnswer(BaseModel):
     body: dict[str, Any]
     hash: str | None
     should_stop: bool | None = None
+
+
+class TableAnswer(BaseModel):
+    """What a table of corrections has changed.
+
+    `first_results` is the number of rows with a first result, which are left to be told.
+    """
+
+    events: list[EventAnswer]
+    corrections: list[CorrectionAnswer]
+    first_results: int
 
 
 class LeaseAnswer(BaseModel):

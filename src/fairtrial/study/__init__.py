@@ -5,8 +5,8 @@ from fairtrial.study.audit import Verification
 from fairtrial.study.location import accept_loss, list_studies
 from fairtrial.study.log import Event, Lease
 from fairtrial.study.pull import StudyPull
-from fairtrial.study.pull_tables import Correction
 from fairtrial.study.reporting import Report, StopPull
+from fairtrial.study.result_tables import Correction
 from fairtrial.study.running import run_study
 from fairtrial.study.shared_statistics import SharedStatistics
 from fairtrial.study.store import Store, StudySummary

@@ -19,13 +19,8 @@ from fairtrial.study.arguments import as_pairs, as_path
 from fairtrial.study.log import Event, Lease
 from fairtrial.study.numbers import Asked
 from fairtrial.study.pull import StudyPull
-from fairtrial.study.pull_tables import (
-    Correction,
-    PullFinder,
-    ResultTable,
-    participants_of,
-    write_pulls,
-)
+from fairtrial.study.pull_tables import PullFinder, participants_of, read_results, write_pulls
+from fairtrial.study.result_tables import Correction, ResultTable
 from fairtrial.study.unmasking import list_digest, opened_names
 from fairtrial.study.writes import (
     Amend,
@@ -657,7 +652,7 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
         InvalidArgument
             If the file cannot be read, or lacks a column.
         NotSupported
-            If the policy cannot correct outcomes, or the study is on a service.
+            If the policy cannot correct outcomes.
         """
         table = self._results(path, decimal)
         written = self._carried_out(AmendTable(table, reason, actor, preview))
@@ -671,7 +666,7 @@ class BaseStudy(ShownInNotebooks, NamedArguments, ABC):
 
     def _results(self, path: str | os.PathLike[str], decimal: str | None) -> ResultTable:
         """Return the results in a table, with the pulls that it names."""
-        return ResultTable(self.problem, as_path(path), decimal, self._finders())
+        return read_results(self.problem, as_path(path), decimal, self._finders())
 
     def _finders(self) -> dict[str, PullFinder]:
         """Return what finds the pull of a participant or unit, by the column that names them."""

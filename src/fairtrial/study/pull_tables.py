@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,32 +13,22 @@ from fairtrial.core.cells import (
     FAILED,
     MISSING,
     NotANumber,
-    NumberFormat,
     UnreadableCell,
     label_of,
-    number_of,
     tidy,
 )
-from fairtrial.core.printing import printable
 from fairtrial.core.problem import Outcome
 from fairtrial.core.sheets import read_sheet
-from fairtrial.core.tables import without_formula, write_table
-from fairtrial.errors import FairtrialError, InvalidArgument, InvalidTable, UnknownPull
-from fairtrial.study.arguments import MOST_AT_ONCE, as_outcome
+from fairtrial.core.tables import write_table
+from fairtrial.errors import FairtrialError, InvalidArgument, UnknownPull
+from fairtrial.study.arguments import as_outcome
 from fairtrial.study.pull import MASKED, StudyPull
+from fairtrial.study.result_tables import Mistake, ResultRow, ResultTable, Spot
 
 if TYPE_CHECKING:
     from fairtrial.study.numbers import Asked
 
-__all__ = [
-    "Correction",
-    "PullColumns",
-    "PullFinder",
-    "ResultRow",
-    "ResultTable",
-    "participants_of",
-    "write_pulls",
-]
+__all__ = ["PullColumns", "PullFinder", "participants_of", "read_results", "write_pulls"]
 
 PullFinder = Callable[[str], str]
 """Return the id of the pull of a participant or unit; raise `UnknownPull` if there is none."""
@@ -156,65 +144,13 @@ def participants_of(pulls: Sequence[StudyPull], asked: Sequence[Asked]) -> dict[
     return {pull.id: known.get(pull.number, "") for pull in pulls}
 
 
-@dataclass(frozen=True)
-class ResultRow:
-    """A row of a table that has a result.
-
-    Parameters
-    ----------
-    place : int
-        Its index among the rows of the table.
-    pull_id : str
-        The id of its pull.
-    labels : mapping of str to str
-        What the table states about the pull: its labels and the ingredients of its arm.
-    result : float, mapping of str to object, or None
-        The checked outcome; None if the table says that the pull will have none.
-    participant : str, optional
-        The number of its participant, if the table has it.
-    """
-
-    place: int
-    pull_id: str
-    labels: Mapping[str, str]
-    result: Outcome | None
-    participant: str | None = None
-
-    def check_labels(self, problem: Problem, action: int) -> None:
-        """Raise if the labels are not the pull's: results were moved to other rows."""
-        known = {**problem.conditions(action), **problem.labels(action)}
-        for name, given in self.labels.items():
-            if not _is_same(given, str(known[name])):
-                raise InvalidArgument(
-                    name,
-                    f"is {given!r}, but this pull is of {known[name]!r}: were only some of the "
-                    "columns sorted? The column may be left out",
-                )
-
-
-@dataclass(frozen=True)
-class Correction:
-    """A result that a table corrects.
-
-    Parameters
-    ----------
-    pull_id : str
-        The id of the pull.
-    before, after : float, or mapping of str to object
-        The result on record, and that of the table. With several measures or fields, the others
-        keep their values.
-    participant : str, optional
-        The number of the participant, if the table has it.
-    """
-
-    pull_id: str
-    before: Outcome
-    after: Outcome
-    participant: str | None = None
-
-
-class ResultTable:
-    """A table of results, with all its mistakes.
+def read_results(
+    problem: Problem,
+    path: Path,
+    decimal: str | None = None,
+    find: Mapping[str, PullFinder] | None = None,
+) -> ResultTable:
+    """Return the results in the file of a table, with all its mistakes.
 
     Parameters
     ----------
@@ -227,39 +163,28 @@ class ResultTable:
     find : mapping of str to PullFinder
         Finds the pull of a participant or unit, for the column that may name the pull instead of
         its id: ``participant`` or ``unit``.
-
-    Attributes
-    ----------
-    rows : list of ResultRow
-        The valid rows that have a result.
-    mistakes : list of (int, str)
-        The indices of invalid rows, and what is wrong with them.
     """
+    return _Reader(problem, path, decimal, find or {}).table()
+
+
+class _Reader:
+    """Reads the rows of a table of results, and notes their mistakes."""
 
     def __init__(
-        self,
-        problem: Problem,
-        path: Path,
-        decimal: str | None = None,
-        find: Mapping[str, PullFinder] | None = None,
+        self, problem: Problem, path: Path, decimal: str | None, find: Mapping[str, PullFinder]
     ) -> None:
         self._problem = problem
         self._columns = PullColumns(problem)
         self._sheet = read_sheet(path, decimal)
-        self._find = self._finders(find or {})
+        self._find = self._finders(find)
         self._require_columns()
         self._formats = {name: self._sheet.format_of(name) for name in self._columns.results}
-        self.mistakes: list[tuple[int, str]] = []
-        self.rows = list(self._read())
-        if len(self.rows) > MOST_AT_ONCE:
-            accepted = f"must have at most {MOST_AT_ONCE:,} results: split it"
-            raise InvalidArgument("path", accepted, str(path))
+        self._mistakes: list[Mistake] = []
 
-    def refuse(self, mistakes: Sequence[tuple[int, str]]) -> None:
-        """Raise if there are mistakes; each is the index of a row and what is wrong with it."""
-        if mistakes:
-            lines = [f"{self._sheet.where(place)}: {text}" for place, text in sorted(mistakes)]
-            raise InvalidTable(lines, self._sheet.file.name)
+    def table(self) -> ResultTable:
+        """Return the rows that have a result, and the mistakes of the others."""
+        rows = tuple(self._read())
+        return ResultTable(self._sheet.file.name, rows, tuple(self._mistakes))
 
     def _finders(self, find: Mapping[str, PullFinder]) -> dict[str, PullFinder]:
         """Return what finds pulls by columns of this table."""
@@ -297,14 +222,17 @@ class ResultTable:
                     raise self._repeated(given, earlier)
                 participant = given.get(_PARTICIPANT) if _PARTICIPANT in self._find else None
                 yield ResultRow(
-                    place,
+                    self._spot(place),
                     pull_id,
                     self._labels(given),
                     self._result(given),
                     None if participant is None else _name_in(participant),
                 )
             except FairtrialError as error:
-                self.mistakes.append((place, str(error)))
+                self._mistakes.append(Mistake(self._spot(place), str(error)))
+
+    def _spot(self, place: int) -> Spot:
+        return Spot(place, self._sheet.where(place))
 
     def _pull_of(self, given: Mapping[str, Any]) -> str:
         """Return the id of the pull of a row: by its id, by its participant or unit, or by both."""
@@ -343,16 +271,6 @@ class ResultTable:
         where = self._sheet.where(earlier)
         name = next((name for name in (_ID, *self._find) if name in given), _ID)
         return InvalidArgument(name, f"names the same pull as {where}")
-
-    @property
-    def name(self) -> str:
-        """The name of the file."""
-        return self._sheet.file.name
-
-    @property
-    def reason(self) -> str:
-        """Why pulls fail that the table says have no result."""
-        return f"no result, according to {self.name}"
 
     @property
     def _cells(self) -> Iterator[dict[str, Any]]:
@@ -444,14 +362,3 @@ def _pull_id(cell: Any) -> str:
             cell,
         )
     return text
-
-
-def _is_same(given: str, known: str) -> bool:
-    """Return whether two labels are the same; a spreadsheet may turn 0.50 into 0.5 or 0,5."""
-    written = without_formula(known)
-    if given in map(label_of, (known, written, printable(written))):
-        return True
-    try:
-        return math.isclose(NumberFormat.of([given]).number(given), number_of(known))
-    except NotANumber:
-        return False

@@ -45,8 +45,8 @@ from fairtrial.study.log import (
     sealed,
     to_json,
 )
-from fairtrial.study.pull_tables import Correction, ResultRow, ResultTable
 from fairtrial.study.replica import Replica
+from fairtrial.study.result_tables import Correction, Mistake, ResultRow, ResultTable
 from fairtrial.study.store import Addition, Store, StudyRow
 from fairtrial.study.trace import Moments
 from fairtrial.study.writes import (
@@ -816,13 +816,13 @@ class Writer:
 
     def _by_row(self, table: ResultTable, do: Callable[[ResultRow], list[Record]]) -> list[Record]:
         """Carry out the rows of a table; raise one error for all that are refused."""
-        events, mistakes = [], list(table.mistakes)
+        events, mistakes = [], []
         for row in table.rows:
             try:
                 row.check_labels(self._replica.policy.problem, self.pull(row.pull_id).action)
                 events += do(row)
             except FairtrialError as error:
-                mistakes.append((row.place, str(error)))
+                mistakes.append(Mistake(row.spot, str(error)))
         table.refuse(mistakes)
         return events
 

@@ -15,7 +15,7 @@ from fairtrial.core import UNSOLICITED, Problem, Pull
 from fairtrial.core.problem import Outcome
 from fairtrial.core.validation import check_integer
 from fairtrial.core.wording import choices
-from fairtrial.errors import InvalidArgument, NotSupported, UnknownPull
+from fairtrial.errors import FairtrialError, InvalidArgument, NotSupported, UnknownPull
 from fairtrial.study.arguments import (
     MOST_AT_ONCE,
     as_json,
@@ -29,7 +29,7 @@ from fairtrial.study.arguments import (
 from fairtrial.study.conduct import Conduct
 from fairtrial.study.log import Event, Lease
 from fairtrial.study.pull import StudyPull
-from fairtrial.study.pull_tables import Correction, ResultTable
+from fairtrial.study.result_tables import Correction, Mistake, ResultRow, ResultTable
 from fairtrial.study.statements import is_encodable
 
 __all__ = [
@@ -602,6 +602,17 @@ class TellTable(Write):
     table: ResultTable
     actor: str | None = None
 
+    path = "tell_table"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the body: the table."""
+        return {"table": self.table.to_json()}
+
+    @classmethod
+    def from_json(cls, sent: Sent) -> Self:
+        """Return the write that a client sent, not yet checked."""
+        return cls(ResultTable.from_json(sent.body["table"]), sent.actor)
+
 
 @dataclass(frozen=True, slots=True)
 class AmendTable(Write):
@@ -611,6 +622,19 @@ class AmendTable(Write):
     reason: str
     actor: str | None = None
     preview: bool = False
+
+    path = "amend_table"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the body: the table, the reason, and whether it is a preview."""
+        return {"table": self.table.to_json(), "reason": self.reason, "preview": self.preview}
+
+    @classmethod
+    def from_json(cls, sent: Sent) -> Self:
+        """Return the write that a client sent, not yet checked."""
+        body = sent.body
+        table = ResultTable.from_json(body["table"])
+        return cls(table, body["reason"], sent.actor, body["preview"])
 
 
 # ----------------------------------------------------------------- checks of fields
@@ -658,6 +682,23 @@ def _writes(study: Checks, writes: Sequence[Write]) -> list[Write]:
     return [write.check(study) for write in writes]
 
 
+def _table(study: Checks, table: ResultTable) -> ResultTable:
+    """Return the table with its values as they are stored; rows with invalid ones are mistakes."""
+    if len(table.rows) > study.most:
+        accepted = f"must have at most {study.most:,} results: split it"
+        raise InvalidArgument("path", accepted, table.name)
+    check_reason(table.reason)
+    rows: list[ResultRow] = []
+    mistakes = list(table.mistakes)
+    for row in table.rows:
+        try:
+            result = None if row.result is None else as_outcome(study.problem, row.result)
+            rows.append(replace(row, pull_id=study.pull_id(row.pull_id), result=result))
+        except FairtrialError as error:
+            mistakes.append(Mistake(row.spot, str(error)))
+    return replace(table, rows=tuple(rows), mistakes=tuple(mistakes))
+
+
 _CHECKS: Mapping[str, Callable[[Checks, Any], Any]] = {
     "n": lambda study, n: study.number("n", n),
     "pull": Checks.pull_id,
@@ -682,6 +723,6 @@ _CHECKS: Mapping[str, Callable[[Checks, Any], Any]] = {
     "request_id": _key,
     "tell": _tell,
     "writes": _writes,
-    "table": lambda _, table: table,
+    "table": _table,
     "preview": lambda _, preview: preview,
 }

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from fairtrial.core.problem import Outcome
     from fairtrial.study import Event, StudyPull
     from fairtrial.study.numbers import Asked
-    from fairtrial.study.pull_tables import Correction
+    from fairtrial.study.result_tables import Correction
 
 __all__ = [
     "actor_option",

@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from fairtrial.core.keywords import refuse_unknown
 from fairtrial.errors import FairtrialError, InvalidArgument
 from fairtrial.server.blinding import (
+    correction_for,
     event_for,
     require_own,
     should_stop,
@@ -44,6 +45,9 @@ from fairtrial.server.schemas import (
     LeaseAnswer,
     Reading,
     Reason,
+    TableAnswer,
+    TableToAmend,
+    TableToTell,
     Tells,
     Value,
 )
@@ -64,6 +68,7 @@ from fairtrial.study import Study
 from fairtrial.study.tokens import Scope as TokenScope
 from fairtrial.study.writes import (
     Amend,
+    AmendTable,
     Ask,
     Cancel,
     Close,
@@ -78,6 +83,7 @@ from fairtrial.study.writes import (
     TellKnown,
     TellMany,
     TellManyKnown,
+    TellTable,
     Unmask,
     UnmaskAll,
     Write,
@@ -125,6 +131,17 @@ _VERBS = (
         *(TellManyKnown, "tell_many_known", KnownOfMany, EventsAnswer),
         "Tell the known measures of many pulls",
         "Record the known measures of several pulls: all of them or, after an error, none.",
+    ),
+    _Verb(
+        *(TellTable, "tell_table", TableToTell, EventsAnswer, "Tell the results of a table"),
+        "Record the results of a table, and which pulls will have none: all of them or, after an "
+        "error that names all rows with mistakes, none.",
+    ),
+    _Verb(
+        *(AmendTable, "amend_table", TableToAmend, TableAnswer, "Correct results by a table"),
+        "Correct the results that a table states differently: all of them or, after an error that "
+        "names all rows with mistakes, none.\n\n"
+        "Without the scope ``read``, callers can only correct results that they told themselves.",
     ),
     _Verb(
         *(Tell, "tell", Value, EventAnswer, "Tell an outcome"),
@@ -212,6 +229,8 @@ class _Call:
             require_batch(self.service, "n", write.n)
         elif isinstance(write, TellMany | TellManyKnown):
             require_batch(self.service, "outcomes", len(write.writes))
+        elif isinstance(write, TellTable | AmendTable):
+            require_batch(self.service, "rows", len(write.table.rows) + len(write.table.mistakes))
 
         def carry_out(opened: Study) -> Answer:
             if isinstance(write, Ask):
@@ -225,11 +244,12 @@ class _Call:
         if (
             verb.unmasks
             or isinstance(write, Extend)
+            or (isinstance(write, AmendTable) and write.preview)
             or (isinstance(write, Ask) and write.unit is not None)
         ):
             # The unit is the key. The answer is not kept: its fingerprint would betray the unit.
             # Nor is one with keys to the unmasking list kept, and each access is recorded. A lease
-            # can be extended again.
+            # can be extended again, and a preview writes nothing.
             key = None
         else:
             key = key_of(self.request, self.viewer, self.key, body)
@@ -254,6 +274,13 @@ class _Call:
         events = [event_for(self.viewer, event, study) for event in done.events]
         if verb.answer is EventsAnswer:
             return {"events": events}
+        if verb.answer is TableAnswer:
+            corrections = [correction_for(self.viewer, one) for one in done.corrections]
+            return {
+                "events": events,
+                "corrections": corrections,
+                "first_results": done.first_results,
+            }
         if verb.says_whether_to_stop:
             events[0]["should_stop"] = should_stop(study, self.viewer, pull)
         if verb.unmasks:
