@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairtrial.subpopulations import GaussianEnvironment, Problem
+from fairtrial.subpopulations import BernoulliEnvironment, GaussianEnvironment, Problem
 from fairtrial.subpopulations.fixed_design import fixed_design
 from tests.effort import runs
 
@@ -150,3 +150,30 @@ def test_a_single_arm_is_held_against_its_limits_alone():
 def test_what_is_exactly_on_its_limit_needs_no_number():
     problem = Problem(1, 1, floors=0.5, noise_std=1.0)
     assert fixed_design(GaussianEnvironment(problem, [[0.5]])).size(0.05, 0.8) is None
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_a_limit_that_no_mean_can_miss_costs_nothing(direction):
+    free = Problem(2, 2, floors=None, reward_range=(0, 1), direction=direction)
+    worst, best = (0.0, 1.0) if direction == "maximize" else (1.0, 0.0)
+    held = free.clone(floors=worst, ceilings=best)
+    means = [[0.30, 0.30], [0.38, 0.38]]
+    sizes = [
+        fixed_design(BernoulliEnvironment(problem, means)).size(0.05, POWER)
+        for problem in (free, held)
+    ]
+    assert sizes[0] == sizes[1]
+    textbook = (stats.norm.ppf(0.95) + stats.norm.ppf(POWER)) ** 2 * (0.21 + 0.2356) / 0.08**2
+    assert sizes[0] == 4 * np.ceil(2 * textbook / 4)
+
+
+def test_a_limit_of_a_measure_that_no_mean_can_miss_costs_nothing():
+    more = {"measures": {"sold": (0, 1), "lost": (0, 1)}, "objective": "sold"}
+    means = {"sold": [[0.30], [0.38]], "lost": [[0.5], [0.5]]}
+    sizes = [
+        fixed_design(BernoulliEnvironment(Problem(2, 1, ceilings=ceilings, **more), means)).size(
+            0.05, POWER
+        )
+        for ceilings in (None, {"lost": 1.0}, {"lost": {"0": 1.0, "1": None}})
+    ]
+    assert len(set(sizes)) == 1

@@ -53,14 +53,13 @@ def _rows_of(problem: Problem, arm: int, base: int | None) -> Iterator[Row]:
 def _rows_of_rewards(problem: Problem, arm: int) -> Iterator[Row]:
     """Yield the limits of an arm where a result is one number."""
     groups = problem.sign * np.eye(len(problem.groups))[..., np.newaxis]
-    low, high = sorted(problem.sign * end for end in problem.reward_range or (-np.inf, np.inf))
-    floors, ceilings = problem.limits()[:, arm]
+    floors, ceilings = problem.limits_that_can_be_missed()[:, arm]
     for own, floor, ceiling, least in zip(
         groups, floors, ceilings, problem.differences()[0, arm], strict=True
     ):
-        if floor > low:
+        if np.isfinite(floor):
             yield own, 0.0 * own, float(floor)
-        if ceiling < high:
+        if np.isfinite(ceiling):
             yield -own, 0.0 * own, -float(ceiling)
         if np.isfinite(least):
             yield own, own, float(least)

@@ -42,8 +42,8 @@ def fixed_design(environment: CellEnvironment) -> FixedDesign | None:
 def _limit_signals(environment: CellEnvironment) -> tuple[Floats, Floats]:
     """Return by arm, end and group how clearly a mean is within its limit, and beyond it.
 
-    Infinite if there is no limit: then the mean need not be shown to be within, and cannot be
-    beyond.
+    Infinite if there is no limit that a mean can miss: then the mean need not be shown to be
+    within, and cannot be beyond.
     """
     problem = environment.problem
     if problem.measured is not None:
@@ -51,7 +51,7 @@ def _limit_signals(environment: CellEnvironment) -> tuple[Floats, Floats]:
     means = problem.sign * environment.cell_means
     with np.errstate(divide="ignore"):
         variances = positive_spread(environment.cell_stds) ** 2 / _shares_of_cells(environment)
-    floors, ceilings = problem.limits()
+    floors, ceilings = problem.limits_that_can_be_missed()
     distances, squares = [means - floors, ceilings - means], [variances, variances]
     if problem.control is not None and problem.refers_to_control:
         distances += list(problem.above_control(means) - problem.differences())
@@ -78,6 +78,8 @@ def _signals_of_rows(environment: CellEnvironment) -> tuple[Floats, Floats]:
         if row.control is not None:
             own = own + own[row.control]
         apart = row.distances(environment.cell_means, problem.shares)
+        held = [problem.can_be_missed(row, arm) for arm in range(len(problem.arms))]
+        apart = np.where(held, apart, np.inf)
         found.append(apart / np.where(np.isinf(apart), 1.0, np.sqrt(own)))
     signals = np.stack(found, axis=1)[:, np.newaxis]
     return signals, -signals

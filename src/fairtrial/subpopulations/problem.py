@@ -864,9 +864,7 @@ class Problem(BaseProblem):
         """
         if self.measured is not None or self.refers_to_control or self.reward_range is None:
             return self.has_limits
-        low, high = sorted(self.sign * end for end in self.reward_range)
-        floors, ceilings = self.limits()
-        return bool((floors > low).any() or (ceilings < high).any())
+        return bool(np.isfinite(self.limits_that_can_be_missed()).any())
 
     def can_be_missed(self, row: LimitRow, arm: int) -> bool:
         """Return whether an arm can miss a limit of a measure, whose means are in their ranges.
@@ -923,6 +921,24 @@ class Problem(BaseProblem):
         if self.measured is not None:
             raise NotSupported("a problem with measures has limit_rows instead of limits()")
         return np.stack([self.sign * self.floors - spare, self.sign * self.ceilings + spare])
+
+    def limits_that_can_be_missed(self) -> Floats:
+        """Return `limits`, which are infinite where no mean of rewards in their range is beyond.
+
+        Examples
+        --------
+        >>> problem = Problem(["a"], ["x"], floors=0.0, ceilings=0.9, reward_range=(0, 1))
+        >>> problem.limits_that_can_be_missed().ravel().tolist()
+        [-inf, 0.9]
+        """
+        low, high = sorted(self.sign * end for end in self.reward_range or (-math.inf, math.inf))
+        floors, ceilings = self.limits()
+        return np.stack(
+            [
+                np.where(floors > low, floors, -math.inf),
+                np.where(ceilings < high, ceilings, math.inf),
+            ]
+        )
 
     def differences(self, spare: float = 0.0) -> Floats:
         """Return the least required differences from the control, for rewards to be maximised.
