@@ -134,6 +134,68 @@ def at_the_limit(problem):
         policy.tell(pull, outcome_of(problem, rng) if not problem.measures else full(rng))
 
 
+def lost_again(problem, most, rng, arm="b"):
+    """Return a policy with as many lost pulls of an arm, which wait to be made again."""
+    policy, failed = policy_of(problem, most, seed=3), []
+    while len(failed) < most:
+        pull = policy.ask()
+        if pull.tag > 0 and pull.arm == arm:
+            policy.fail(pull)
+            failed.append(pull)
+            # Its block has other pulls left, of which some are handed out before.
+            continue
+        policy.tell(pull, full(rng) if problem.measures else outcome_of(problem, rng))
+    return policy
+
+
+def made_until_the_end(policy, rng):
+    """Carry on without losses until the end; return the number of pulls in bets."""
+    while not policy.stopped:
+        policy.tell(policy.ask(), full(rng) if policy.problem.measures else outcome_of(PLAIN, rng))
+    return policy.asked
+
+
+@pytest.mark.parametrize("problem", [PLAIN, MEASURED], ids=["plain", "measured"])
+def test_a_closed_arm_gives_back_the_places_of_pulls_that_are_not_made_again(problem):
+    rng = np.random.default_rng(5)
+    policy = lost_again(problem, 4, rng)
+    losses = Losses("", **policy._how_lost_count())
+    assert policy._blocks.replaced == 4
+    assert losses.to_make_again > 0
+    policy.close_arm("b")
+    # Places are used for pulls that were made again, and for no others.
+    assert policy._blocks.replaced == losses.made_again
+    given_back = 4 - losses.made_again
+    policy = restored(policy)
+    again = 0
+    while again < given_back:
+        pull = policy.ask()
+        if pull.tag > 0:
+            policy.fail(pull)
+            again += 1
+        else:
+            policy.tell(pull, full(rng) if problem.measures else outcome_of(problem, rng))
+    assert policy._blocks.replaced == 4
+    assert policy._blocks.unreplaced == []
+    assert Losses("", **policy._how_lost_count()).to_make_again > 0
+    assert made_until_the_end(policy, rng) <= END + 4
+    assert_losses_add_up(policy)
+
+
+@pytest.mark.parametrize("problem", [PLAIN, MEASURED], ids=["plain", "measured"])
+@pytest.mark.parametrize("most", [1, 4, 15])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_places_are_never_used_twice(problem, most, seed):
+    rng = np.random.default_rng([seed, most])
+    policy, closes = policy_of(problem, most, seed=seed), int(rng.integers(30, 100))
+    for step, now in enumerate(disturbed(policy, rng)):
+        if now.asked >= closes and not now.closed_arms and not now.stopped:
+            now.close_arm("b")
+        assert now.asked <= END + most, step
+        assert 0 <= now._blocks.replaced <= most
+        assert_losses_add_up(now)
+
+
 def full(rng):
     return {"cure": float(rng.random() < 0.5), "harm": float(rng.random() < 0.2)}
 

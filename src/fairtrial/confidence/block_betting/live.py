@@ -479,7 +479,7 @@ class LiveBlocks:
         before = self._first.item()
         told = pull.action, tag, value, pull.number
         if self._makes_again:
-            with self._counting_replacements():
+            with self._counting_replacements(pull.action, pull.tag):
                 self.kernels.tell(self._arrays_to_tell(pull, value), *told)
         else:
             self.kernels.tell(self.arrays, *told)
@@ -496,7 +496,7 @@ class LiveBlocks:
         told = pull.action, tag, value, pull.number
         before = self._first.item()
         constants = self._constants_of(pull.number)
-        with self._counting_replacements():
+        with self._counting_replacements(pull.action, pull.tag):
             counts = self.kernels.tell_late((constants, *self.arrays[1:]), *told)
         self.keep_paid(before)
         if is_too_late:
@@ -554,7 +554,7 @@ class LiveBlocks:
         if pull.tag < 0 or not self._may_make_again(pull.action):
             self.unreplaced.append(pull.number)
             return
-        self.replaced += 1
+        self._note_replacements(pull.action, pull.tag, 1)
         # Besides the pull that is to be made now, the block has one that was lost.
         self.never_issued.append([pull.action, pull.tag])
         self.state.blocks.lost[pull.action] += 1.0
@@ -599,12 +599,19 @@ class LiveBlocks:
         return self.arrays
 
     @contextmanager
-    def _counting_replacements(self) -> Iterator[None]:
-        """Count the pulls of open blocks that are put back to be made again, or taken out."""
+    def _counting_replacements(self, action: int, tag: int) -> Iterator[None]:
+        """Count the pulls of open blocks that are put back to be made again, or taken out.
+
+        They are of this action, and of the block that the tag names.
+        """
         unissued = self.state.blocks.unissued
         before = int(unissued.sum())
         yield
-        self.replaced += int(unissued.sum()) - before
+        self._note_replacements(action, tag, int(unissued.sum()) - before)
+
+    def _note_replacements(self, action: int, tag: int, number: int) -> None:
+        """Record how many more pulls of an action and a block are to be made again."""
+        self.replaced += number
 
     def make_again(self, number: int, accepts: Callable[[int], bool]) -> Choice:
         """Return the next pull that a closed block lacks; None if there is none.
@@ -653,7 +660,7 @@ class LiveBlocks:
     def _lose(self, number: int, action: int, tag: int, *details: Any) -> None:
         self.lost += 1
         before = self._first.item()
-        with self._counting_replacements():
+        with self._counting_replacements(action, tag):
             self.kernels.lose(self._arrays_at_end(number, action), action, tag, *details)
         self.keep_paid(before)
 
@@ -833,16 +840,19 @@ class LiveBlocks:
         the lost ones count as made again last.
         """
         first = self._first.item()
-        left = 0
-        if serial >= first:
-            left = int(self.state.blocks.to_issue[self._slot_of(serial), action])
-        waiting = min(number, left)
+        waiting = min(number, self._left_to_issue(action, serial))
         never = min(number - waiting, self.never_issued.count([action, serial]))
         is_made = can_be_made(action) and not stopped
         found = Counter({"made_again": number - waiting - never})
         found["to_make_again" if is_made else "in_no_bet"] += waiting
         found["in_no_bet" if stopped and serial >= first else "as_worst"] += never
         return found
+
+    def _left_to_issue(self, action: int, serial: int) -> int:
+        """Return how many pulls of an action a block has left; none if its bets are paid."""
+        if serial < self._first.item():
+            return 0
+        return int(self.state.blocks.to_issue[self._slot_of(serial), action])
 
     def _how_counts(self, number: int) -> str:
         """Return how a lost pull of a block counts if this is recorded; empty otherwise."""

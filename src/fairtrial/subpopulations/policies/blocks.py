@@ -146,7 +146,8 @@ class BlockBetting(BlockPolicy):
     max_replacements : int, optional
         With a planned end and ``losses="ignorable"``, the most lost pulls that are made again, so
         that a study asks for at most `max_pulls` plus this many. Further lost ones count as their
-        worst value, which is valid whatever the reason for the loss, and costs power.
+        worst value, which is valid whatever the reason for the loss, and costs power. Pulls of an
+        arm that is closed before they were made again no longer count.
     block_draws : bool
         In a simulation, draw all results of a block in one step: with the same distribution, but
         with other random numbers than pulls one by one. Pulls were 1.3 to 2.3 times as fast with
@@ -181,7 +182,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 18
+    version = 19
     state_fields = (*BlockPolicy.state_fields, "_closed_columns")
     problem: Problem
     environments = CellEnvironment
@@ -576,7 +577,9 @@ class BlockBetting(BlockPolicy):
         groups = self.problem.shape[1]
         self._require_closable(arm)
         k = self.problem.arms.index(arm)
-        self._blocks.close_arm(k, range(k * groups, (k + 1) * groups), self._rules)
+        actions = range(k * groups, (k + 1) * groups)
+        self._blocks.give_back(actions)
+        self._blocks.close_arm(k, actions, self._rules)
         self._after_news()
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 from fairtrial.confidence.block_betting import LiveBlocks
@@ -14,13 +15,43 @@ __all__ = ["CellBlocks"]
 
 
 class CellBlocks(LiveBlocks):
-    """The blocks of a live policy whose actions are cells: base of all kinds."""
+    """The blocks of a live policy whose actions are cells: base of all kinds.
 
-    more_fields: ClassVar[tuple[str, ...]] = ()
+    Attributes
+    ----------
+    repeats : list of [int, int]
+        Action and block of each pull that was made again, or is to be: as many as `replaced`.
+    """
+
+    more_fields: ClassVar[tuple[str, ...]] = ("repeats",)
     """The attributes that are saved besides `fields`."""
 
     runs_compiled: ClassVar[bool] = True
     """Whether compiled code can make whole runs."""
+
+    def __init__(self, *arguments: Any, **dimensions: Any) -> None:
+        super().__init__(*arguments, **dimensions)
+        self.repeats: list[list[int]] = []
+
+    def _note_replacements(self, action: int, tag: int, number: int) -> None:
+        super()._note_replacements(action, tag, number)
+        pull = [action, tag]
+        for _ in range(-number):
+            self.repeats.remove(pull)
+        self.repeats += [pull] * number
+
+    def give_back(self, actions: Collection[int]) -> None:
+        """Let other pulls be made again instead of those of these actions that were not made yet.
+
+        Nobody asks for these actions any more. Which of the pulls that a block has left stand for
+        lost ones is not recorded: those beyond the planned ones were made again, and all others
+        are given back. So no place is used twice.
+        """
+        for (action, serial), number in Counter(map(tuple, self.repeats)).items():
+            if action not in actions:
+                continue
+            left = self._left_to_issue(action, serial) + self.never_issued.count([action, serial])
+            self._note_replacements(action, serial, -min(number, left))
 
     def is_closed(self, action: int) -> bool:
         """Return whether people have closed the arm of a cell."""

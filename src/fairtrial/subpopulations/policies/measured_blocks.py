@@ -346,7 +346,7 @@ class MeasuredBlocks(CellBlocks):
             self._replace_worst(pull, told)
         elif was_lost:
             constants = self._constants_of(pull.number)
-            with self._counting_replacements():
+            with self._counting_replacements(pull.action, pull.tag):
                 counts = self.kernels.tell_late((constants, *self.arrays[1:]), *arguments)
             counts = counts or self._change_paid(
                 tag, lambda arrays: self.kernels.tell_late((constants, *arrays[1:]), *arguments)
@@ -485,7 +485,7 @@ class MeasuredBlocks(CellBlocks):
         # The data are those of no block.
         self.kernels.correct(self.arrays, pull.action, -1, before, now, number)
         if not is_paid:
-            with self._counting_replacements():
+            with self._counting_replacements(*about):
                 change(self.arrays)
         follows = not is_paid or self._change_paid(pull.tag, change)
         if becomes_worst and follows and not was_worst:
