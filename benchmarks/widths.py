@@ -5,8 +5,9 @@ others, 2024, "Time-uniform central limit theory and asymptotic confidence seque
 tuned for this number of rows) holds at all looks, if there are many results. "Half the range" takes
 half of the range as the standard deviation of a result. Differences are those of an analysed
 experiment; means those of one arm while a study runs, of its rewards or of a measure that is not
-the objective.
-
+the objective. Of overall means, the interval that is shown is compared with the weighted sum of
+those of the G groups, each at the same level d or at d/G, and with what both have in common if each
+has half of the error.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def run(*, quick: bool) -> None:
     for name, (top, draw) in cases.items():
         _show(name, top, draw)
     _show_means(quick=quick)
+    _show_overall_means(quick=quick)
 
 
 def _show(name: str, top: float, draw: Callable[[np.random.Generator], Floats]) -> None:
@@ -206,3 +208,63 @@ def _analysed_half(case: _Live, told: list[tuple[str, float]]) -> float:
         with ft.analyse(problem, table, _LEVEL, order="as given", outcome="value") as study:
             first = study.progress().actions[0]
     return _half(first.lower, first.upper, case.top)
+
+
+# ------------------------------------------------------------------ means over several groups
+
+
+def _show_overall_means(*, quick: bool) -> None:
+    """Print the widths of intervals of overall means: as shown, and by those of the groups."""
+    studies, looks = (2, (60, 200)) if quick else (20, (60, 100, 200, 400, 2_000))
+    columns = ("results", "shown", "sum, d", "sum, d/G", "in common")
+    print(
+        f"\nmedian width for an overall mean of one arm of two, confidence 95 %, {studies} studies"
+    )
+    print(f"{'outcome':<35}" + "".join(f"{name:>12}" for name in columns))
+    for groups, rate in ((2, 0.03), (2, 0.2), (2, 0.5), (5, 0.2)):
+        found = [_overall_widths(groups, rate, looks, seed) for seed in range(studies)]
+        for look, widths in zip(looks, np.nanmedian(found, axis=0), strict=True):
+            numbers = "".join(f"{width:>12.3f}" for width in widths)
+            print(f"{f'0 or 1, {rate:.0%}, {groups} groups':<35}{look:>12,}{numbers}")
+
+
+def _overall_widths(groups: int, rate: float, looks: tuple[int, ...], seed: int) -> Floats:
+    """Return the widths at every look, shape (looks, 4); NaN before the first interval."""
+    weights = np.full(groups, 1.0 / groups)
+    problem = ft.subpopulations.Problem(
+        ["a", "b"],
+        dict(zip(map(str, range(groups)), weights.tolist(), strict=True)),
+        measures={"cured": (0, 1), "harmed": (0, 1)},
+        objective="cured",
+    )
+    # It must not stop before the last look.
+    policy = ft.subpopulations.BlockBetting(problem, delta=1e-9, seed=seed)
+    generator, found = np.random.default_rng(seed), np.full((len(looks), 4), np.nan)
+    for place, look in enumerate(looks):
+        while policy.told < look:
+            values = (generator.random(2) < rate).astype(np.float64).tolist()
+            policy.tell(policy.ask(), dict(zip(problem.measures, values, strict=True)))
+        means = policy._measure_in_range(1)  # noqa: SLF001 - at other levels than its own
+        if means is not None:
+            found[place] = _widths_of(means, weights)
+    return found
+
+
+def _widths_of(means: Any, weights: Floats) -> list[float]:
+    """Return the widths of the interval of an overall mean, and of what could be shown instead."""
+    groups = weights.size
+    target = np.zeros((1, means.results.counts.shape[1]))
+    target[0, :groups] = weights
+
+    def own(level: float) -> Floats:
+        found = means.of(target, level)
+        return np.concatenate([found.lower, found.upper])
+
+    def by_groups(level: float) -> Floats:
+        found = means.of_each(level)
+        return np.array([found.lower[:groups] @ weights, found.upper[:groups] @ weights])
+
+    half, others = own(_LEVEL / 2), by_groups(_LEVEL / 2 / groups)
+    common = np.array([max(half[0], others[0]), min(half[1], others[1])])
+    shown = own(_LEVEL), by_groups(_LEVEL), by_groups(_LEVEL / groups), common
+    return [float(upper - lower) for lower, upper in shown]

@@ -138,6 +138,11 @@ def overall_estimates(
     """Return an estimate of every measure of every arm over all groups.
 
     Nothing with one group: `cell_estimates` has them. `in_range`: as in `cell_estimates`.
+
+    Each interval ever fails with probability at most `delta`. It is not cut by the weighted
+    intervals of the groups, although these can be narrower while there are few results: each of
+    those can fail with the same probability. A valid cut would need a part of the error, and make
+    nearly all intervals wider (docs/explanation/effects.md, "Means over several groups").
     """
     if len(problem.groups) == 1:
         return ()
