@@ -280,6 +280,28 @@ def test_limits_far_away_cost_nothing():
         assert not contrasts.without_limits().has_limits
 
 
+def test_the_unit_of_a_measure_does_not_matter():
+    design, arms = GroupSequential(1, 0.05, "pocock"), [(0.0, 0.0), (0.3, 0.1)]
+    plain = of_two_measures(arms)
+    unit = np.array([1e12, 1.0])
+    scaled = Contrasts(
+        plain.arms,
+        plain.tests,
+        plain.means * unit,
+        plain.covariances * np.outer(unit, unit),
+        plain.shares,
+    )
+    assert size(design, scaled, 0, 0.9, 500, seed=16) == size(design, plain, 0, 0.9, 500, seed=16)
+
+
+def test_a_limit_that_is_kept_for_certain_needs_no_results():
+    design, plain = GroupSequential(1, 0.05, "pocock"), of_two_measures([(0.0, 0.0), (0.3, 0.1)])
+    never = np.diag([1.0, 0.0]) * np.ones((2, 2, 1, 1))
+    certain = Contrasts(plain.arms, plain.tests, plain.means, never, plain.shares)
+    found = size(design, certain, 0, 0.9, RUNS, seed=17)
+    assert found == pytest.approx(design.size(0.3, 2.0, 0.9), rel=0.04)
+
+
 @pytest.mark.parametrize("arm", [(0.0, 0.0), (-0.1, 0.0), (0.3, 0.3), (0.3, 0.4)])
 def test_no_size_shows_what_is_not_true(arm):
     contrasts = of_two_measures([(0.0, 0.0), arm])

@@ -10,7 +10,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.complexity import positive_spread
 from fairtrial.confidence.group_sequential import GroupSequential
 
 __all__ = ["ArmTests", "Contrasts", "LookResults", "simulate", "size"]
@@ -23,6 +22,9 @@ _MOST_DRAWN = 10_000_000
 _MOST_DOUBLINGS = 40
 
 _SAME = 1e-9
+
+_LEAST_SPREAD = 1e-7
+"""The standard deviation of what does not vary; signals are then large, and finite."""
 
 _FINE = 1e-3
 """A size that is found by bisection is right to this share of it, besides its simulation error."""
@@ -133,7 +135,8 @@ class Contrasts:
             by_stratum = np.einsum("tsm,smn,tsn->ts", weights, self.covariances[taker], weights)
             variances += by_stratum @ self._results_per_stratum
         unknown = (own.own != 0.0).any(axis=2)[:, self.shares == 0.0].any(axis=1)
-        return np.where(unknown, np.inf, positive_spread(np.sqrt(variances)))
+        known = np.where(variances > 0.0, np.sqrt(np.maximum(variances, 0.0)), _LEAST_SPREAD)
+        return np.where(unknown, np.inf, known)
 
     def signals(self, place: int) -> Floats:
         """Return the expected test statistics of an arm with one result of each arm."""
@@ -147,8 +150,7 @@ class Contrasts:
         The shape is (runs, looks, strata, measures). Each stage adds an error as large as that of
         one result.
         """
-        values, vectors = np.linalg.eigh(self.covariances[taker])
-        factors = vectors * np.sqrt(np.maximum(values, 0.0))[:, np.newaxis]
+        factors = _factors(self.covariances[taker])
         factors = factors * np.sqrt(self._results_per_stratum)[:, np.newaxis, np.newaxis]
         drawn = generator.standard_normal((runs, looks, *self.means.shape[1:]))
         return np.asarray(np.einsum("smn,rlsn->rlsm", factors, drawn).cumsum(axis=1))
@@ -162,6 +164,19 @@ class Contrasts:
         """The number of results among which one is of the stratum; 0 if none ever is."""
         with np.errstate(divide="ignore"):
             return np.where(self.shares > 0.0, 1.0 / self.shares, 0.0)
+
+
+def _factors(covariances: Floats) -> Floats:
+    """Return matrices that turn independent normal numbers into numbers with these covariances.
+
+    They may be singular. Correlations are decomposed, so that units do not matter.
+    """
+    stds = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+    scales = np.where(stds > 0.0, stds, 1.0)
+    correlations = covariances / (scales[:, :, np.newaxis] * scales[:, np.newaxis, :])
+    values, vectors = np.linalg.eigh(correlations)
+    roots = np.sqrt(np.maximum(values, 0.0))[:, np.newaxis]
+    return np.asarray(stds[:, :, np.newaxis] * vectors * roots)
 
 
 @dataclass(frozen=True, eq=False)
