@@ -146,6 +146,44 @@ def test_the_unit_of_rewards_does_not_matter(cls: type[Policy], unit: float) -> 
     assert found == ["1"] * 3
 
 
+PAPERS_UNIT = [Rage, XYAdaptive]
+"""They plan their first phases in the units of the papers, in which gaps are about one."""
+
+ESTIMATING = [LinGapE, LinGame, FrankWolfeSampling, LazyTrackAndStop, GAllocation, XYAllocation]
+
+
+@pytest.mark.parametrize(
+    ("cls", "noise"),
+    [(cls, 0.3) for cls in EVERY if cls not in PAPERS_UNIT]
+    + [(cls, "estimated") for cls in ESTIMATING],
+)
+@pytest.mark.parametrize("tolerance", [0.0, 0.05])
+def test_the_unit_of_rewards_changes_no_pull_and_no_number(
+    cls: type[Policy], noise: Any, tolerance: float
+) -> None:
+    """Powers of two multiply without rounding, so everything must be the same."""
+    rows = np.array([[1.0, 0.1], [0.2, 1.1], [0.75, 0.6], [-0.5, 0.4]])
+
+    def found(unit: float) -> Any:
+        std = noise if isinstance(noise, str) else noise * unit
+        problem = Problem(rows, noise_std=std, tolerance=tolerance * unit)
+        policy, rng = cls(problem, delta=DELTA, seed=1), np.random.default_rng(3)
+        pulled = []
+        while not policy.stopped and len(pulled) < 70:
+            pull = policy.ask()
+            pulled.append(pull.action)
+            policy.tell(pull, unit * float(rows[pull.action] @ [0.6, 0.4] + 0.3 * rng.normal()))
+        progress = policy.progress()
+        ends = [(one.mean, one.lower, one.upper) for one in progress.actions]
+        ends += [(one.difference, one.lower, one.upper) for one in progress.effects]
+        shown = [tuple(None if end is None else end / unit for end in three) for three in ends]
+        return pulled, progress.evidence, progress.threshold, policy.recommend().candidates, shown
+
+    expected = found(1.0)
+    for unit in (2.0**-440, 2.0**-60, 2.0**3, 2.0**40, 2.0**300):
+        assert found(unit) == expected
+
+
 @pytest.mark.parametrize("unit", [1e-160, 1e160])
 def test_the_unit_of_a_range_does_not_matter(unit: float) -> None:
     rows = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 0.6]])

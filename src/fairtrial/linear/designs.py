@@ -331,9 +331,12 @@ def plug_in_design(problem: Problem, phi: Floats, near: float, tol: float) -> De
     """
     reduced = problem.reduced
     values = (reduced.candidates + reduced.rest) @ phi
-    slack = near * float(values.max() - values.min()) or 1.0
+    width = float(values.max() - values.min())
+    slack = near * width or 1.0
     slack += min(problem.tolerance / reduced.unit, 1e100) if problem.tolerance else 0.0
-    contrasts = _contrasts(problem, values, slack, 0.0, 1.0)
+    # A power of two rounds nothing, so shares do not depend on the unit of rewards.
+    unit = math.ldexp(1.0, math.frexp(max(width, slack))[1])
+    contrasts = _contrasts(problem, values, slack, 0.0, unit)
     return _min_max(problem, contrasts.directions, False, _goal(problem, tol, None, False))
 
 

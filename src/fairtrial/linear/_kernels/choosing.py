@@ -7,6 +7,7 @@ import numpy as np
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import kernel
 from fairtrial.core.philox import philox_uniform
+from fairtrial.linear._kernels.estimates import noise_of
 from fairtrial.linear._kernels.matrices import (
     Floats,
     Integers,
@@ -352,7 +353,8 @@ def _frank_wolfe_arm(model: Model, test: Test, track: Track, issued: float) -> i
     """Return the arm of steepest ascent, averaged over the nearest alternatives."""
     arms, rank = model.arms.shape
     near = scan(model, test, FRANK_WOLFE, track, track.ahead, 0.0) / (2.0 * issued)
-    near += issued**-0.9 / arms
+    noise = noise_of(model, test, track)
+    near += noise * issued**-0.9 / arms
     slope = np.zeros(arms)
     target = np.empty(rank)
     direction = np.empty(rank)
@@ -369,7 +371,7 @@ def _frank_wolfe_arm(model: Model, test: Test, track: Track, issued: float) -> i
             if gap * gap / (2.0 * issued * variance) > near:
                 continue
             # A tie has no slope, so use the direction of its variance.
-            scale = square(gap / variance) if gap > 0.0 else 1.0 / variance
+            scale = square(gap / variance) if gap > 0.0 else noise / variance
             for k in range(arms):
                 slope[k] += scale * square(dot(model.arms[k], direction))
     best = 0

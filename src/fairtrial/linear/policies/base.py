@@ -52,7 +52,7 @@ class LinearPolicy(FixedConfidencePolicy):
         Ignored; the policy is deterministic.
     """
 
-    version = 3
+    version = 4
     problem: Problem
     environments = ArmEnvironment
     state_fields = state_in(Tracker)
