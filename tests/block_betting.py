@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -36,6 +37,28 @@ def share_ruling_out(answer: Any, rule: Any, environment: Any, runs: int, horizo
 
     with ThreadPoolExecutor(2) as pool:
         return sum(pool.map(is_ruled_out, range(runs))) / runs
+
+
+def play_with_losses(
+    policy: Any, environment: Any, is_lost: Callable[[Any, Any, int], bool], seed: int, most: int
+) -> None:
+    """Play until the stop, or for `most` pulls; some of them fail.
+
+    `is_lost`: whether a pull fails, from the pull, its outcome, and how often its action was chosen
+    before. A loss may depend on the outcome.
+    """
+    generator = np.random.default_rng([11, seed])
+    chosen: Counter[int] = Counter()
+    for _ in range(most):
+        if policy.stopped:
+            break
+        pull = policy.ask()
+        outcome = environment.sample(pull, generator)
+        if is_lost(pull, outcome, chosen[pull.action]):
+            policy.fail(pull)
+        else:
+            policy.tell(pull, outcome)
+        chosen[pull.action] += 1
 
 
 def told_whole(policy: Any, units: int) -> dict[Any, float]:

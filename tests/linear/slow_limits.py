@@ -7,6 +7,7 @@ pseudo-inverses, and non-negative least squares for the nearest parameter.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from tests.linear.slow_blocks import (
     stakes,
 )
 
-TAU = 0.5
+TAU, WASTED = 0.5, 9.87
 
 Row = tuple[np.ndarray, float]
 """A direction and a constant: "direction times theta, plus the constant, is at most zero"."""
@@ -43,6 +44,8 @@ class SlowLimits(SlowBlocks):
     ) -> None:
         super().__init__(arms, candidates, sigma, bounds, delta, tolerance, 1)
         self.limits, self.spare = limits, floor_tolerance
+        self.gone: list[int] = []
+        self.overdue: list[int] = []
         self.none = self.number
         self.separately = tolerance > 0 or floor_tolerance > 0
         self.threshold = math.log((self.number if self.separately else 1) / delta)
@@ -104,6 +107,72 @@ class SlowLimits(SlowBlocks):
             return self.none
         return min(live, key=lambda k: self.effect_on(self.limits[k], self.information())[1])
 
+    # --------------------------------------------------------------------- losses
+
+    def lose(self, serial: int, arm: int) -> None:
+        self.gone.append(arm)
+        if serial >= 0:
+            super().lose(serial, arm)
+
+    def missing(self) -> list[int]:
+        """Return the arms of all pulls that are lost, or overdue and counted as if they were."""
+        return self.gone + self.overdue
+
+    def hidden(self, direction: np.ndarray, pulls: dict[int, int]) -> float:
+        """Return what an effect measured by these pulls loses if lost ones count as their worst."""
+        if self.bounds is None:
+            return 0.0
+        theta, _ = self.estimate(self.data)
+        matrix = self.gram([k for k, n in pulls.items() for _ in range(n)])
+        h = np.linalg.pinv(matrix, rcond=1e-9, hermitian=True) @ direction
+        total = 0.0
+        for k, n in pulls.items():
+            lost, came = self.missing().count(k), sum(arm == k for arm, _ in self.data)
+            weight = float(self.arms[k] @ h)
+            mean = float(np.clip(self.arms[k] @ theta, *self.bounds))
+            worst = self.bounds[0] if weight > 0 else self.bounds[1]
+            total += n * lost / (lost + max(1, came)) * weight * (mean - worst)
+        return total
+
+    def hides(self, row: Row | None) -> bool:
+        """Return whether losses hide that a row is above zero."""
+        if row is None:
+            return True
+        theta, inverse = self.estimate(self.data)
+        direction, constant = row
+        if self.bounds is None:
+            issued = self.gram([*(k for k, _ in self.data), *self.missing()])
+            without = np.linalg.pinv(issued, rcond=1e-9, hermitian=True)
+            variance = float(direction @ inverse @ direction)
+            return variance >= WASTED * float(direction @ without @ direction)
+        told = dict(Counter(k for k, _ in self.data))
+        return bool(direction @ theta + constant <= self.hidden(direction, told))
+
+    def is_hidden(self, item: Any, target: int) -> bool:
+        """Return whether losses hide an item from bets."""
+        if not self.missing():
+            return False
+        if isinstance(item, tuple):
+            a, c = self.limits[target][item[1]]
+            return self.hides((-a, self.spare - c))
+        return self.hides(self.effect_on(self.rows(item, target), self.information())[0])
+
+    def target(self) -> int:
+        """Return whom the next block compares with others: the best of whom something can be shown.
+
+        Evidence against a rival counts only if the target keeps its limits.
+        """
+        theta, _ = self.estimate(self.data)
+        live = [k for k in range(self.number) if k not in self.rejected and self.keeps(k)]
+        for k in sorted(live, key=lambda k: -float(self.candidates[k] @ theta)):
+            needs = self.needs(k)
+            hidden = {item for item in needs if self.is_hidden(item, k)}
+            if not hidden or (
+                hidden < set(needs) and not any(isinstance(i, tuple) for i in hidden)
+            ):
+                return k
+        return self.leader()
+
     # --------------------------------------------------------------------- wealth
 
     def kept_by(self, j: int) -> float:
@@ -153,7 +222,8 @@ class SlowLimits(SlowBlocks):
 
     def bets_now(self, target: int) -> bool:
         theta, _ = self.estimate(self.data)
-        weakest = min((self.value(item, target) for item in self.needs(target)), default=math.inf)
+        items = [item for item in self.needs(target) if not self.is_hidden(item, target)]
+        weakest = min((self.value(item, target) for item in items), default=math.inf)
         pause = TAU**2
         if target == self.none:
             pause = 1.0 if self.bounds is not None else 0.0
@@ -198,16 +268,20 @@ class SlowLimits(SlowBlocks):
             if need is not None and need <= 0:
                 continue
             gap = float(direction @ theta) + constant
+            hidden = self.hidden(direction, counts)
+            if hidden > 0 and gap <= hidden:
+                continue
+            m = (gap - hidden) / sd
             centre = theta - inverse @ direction * gap / float(direction @ inverse @ direction)
             variance, thetas, aim = float(direction @ h), np.zeros(GRID), None
             if self.bounds is not None:
                 variance, _ = self.spread_and_ruin(h, centre, theta, counts)
             if need is not None and ahead is not None:
-                aim = self.aim_of(need, ahead, gap / sd, sd, variance)
+                aim = self.aim_of(need, ahead, m, sd, variance)
             if self.bounds is not None:
-                points = stakes(gap / sd)[0] if aim is None else np.array([aim])
+                points = stakes(m)[0] if aim is None else np.array([aim])
                 thetas = self.points(points, sd, h, centre, theta, counts)
-            frozen.append((place, direction, constant, gap / sd, sd, h, centre, thetas, aim))
+            frozen.append((place, direction, constant, m, sd, h, centre, thetas, aim))
         self.blocks.append(SlowBlock(dict(counts), frozen))
 
     def bets_on_the_leader(self, target: int) -> list[tuple[Any, Row]]:
@@ -229,6 +303,8 @@ class SlowLimits(SlowBlocks):
         if place[0] == "pair" and place[1] == target:
             return self.needs(place[2]).get(target, 0.0)
         item = ("limit", place[2]) if place[0] == "kept" else place[1]
+        if self.is_hidden(item, target):
+            return 0.0
         return self.needs(target).get(item, 0.0)
 
     def pay_blocks(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from fairtrial.report import write_report
 from fairtrial.simulation import simulate
 from fairtrial.testing import check_environment, check_policy, check_problem
 from tests import effort
-from tests.block_betting import factors
+from tests.block_betting import factors, play_with_losses
 from tests.linear.limited_instances import HARD, share_rejected
 from tests.linear.slow_limits import SlowLimits
 from tests.messages import raises
@@ -81,7 +82,8 @@ class Twins:
             slot = self.known % len(state.blocks.waiting)
             planned = state.blocks.planned[slot]
             (leader,) = np.flatnonzero(state.chosen)
-            assert leader == self.slow.leader()
+            self.slow.overdue = self.policy._blocks.overdue[:, 1].tolist()
+            assert leader == self.slow.target()
             counts = {int(k): int(planned[k]) for k in np.flatnonzero(planned)}
             self.slow.open_block(counts, int(leader), self.later(planned))
             self.placed += len(self.slow.blocks[-1].bets)
@@ -120,10 +122,9 @@ class Twins:
 
     def lose(self, pull: Any) -> None:
         self.policy.fail(pull)
-        if serial_of(pull) >= 0:
-            self.slow.lose(serial_of(pull), pull.action)
-            if self.slow.pay_blocks():
-                self.compare()
+        self.slow.lose(serial_of(pull), pull.action)
+        if self.slow.pay_blocks():
+            self.compare()
 
 
 def rows_of(problem: Problem, k: int) -> list[tuple[np.ndarray, float]]:
@@ -192,6 +193,60 @@ def test_every_ledger_is_that_of_the_slow_version(name: str, losses: bool) -> No
     # The slow version waits for results that count as their worst until they come.
     if twins.policy._blocks.finished and not len(twins.policy._blocks.overdue):
         assert twins.slow.answer == set(np.flatnonzero(twins.policy._blocks.state.chosen))
+
+
+# ------------------------------------------------------------------- an arm that is broken
+
+PAIRED = np.eye(6)
+"""Three candidates, each pulled in the warm and in the cold."""
+
+
+def broken_third(**noise: Any) -> Problem:
+    """Return a choice among three candidates with a floor on a second mean of each."""
+    cold_too = {"cold": {"features": PAIRED[3:], "floors": 0.1}}
+    return Problem(PAIRED, PAIRED[:3], answers=["old", "new", "third"], limits=cold_too, **noise)
+
+
+def loses_third(pull: Any, outcome: float, earlier: int) -> bool:
+    """Return whether a pull fails: all of the third candidate in the warm do, after four."""
+    del outcome
+    return bool(pull.action == 2 and earlier >= 4)
+
+
+@pytest.mark.parametrize("third", [0.5, 0.9])
+@pytest.mark.parametrize("known_noise", [True, False], ids=["normal", "coins"])
+def test_an_arm_that_loses_everything_does_not_keep_others_from_being_compared(
+    known_noise: bool, third: float
+) -> None:
+    problem = broken_third(**({"noise_std": 0.5} if known_noise else {"reward_range": (0, 1)}))
+    kind = GaussianEnvironment if known_noise else BernoulliEnvironment
+    environment = kind(problem, [0.2, 0.6, third, 0.5, 0.5, 0.5])
+    policy = BlockBetting(problem, delta=0.05, seed=2)
+    play_with_losses(policy, environment, loses_third, seed=0, most=1_500)
+    assert policy.recommend().candidates == ("new", "third")
+    assert policy.guarantee.proven != known_noise
+
+
+@pytest.mark.parametrize("name", ["cold, in a range", "none, in a range", "floors by arm"])
+def test_a_broken_arm_changes_every_ledger_as_in_the_slow_version(name: str) -> None:
+    problem, theta = TWINS[name]
+    twins = Twins(problem)
+    rng = np.random.default_rng(4)
+    means = problem.features @ np.array(theta)
+    chosen: Counter[int] = Counter()
+    while twins.policy.told < 200 and not twins.policy.stopped:
+        pull = twins.policy.ask()
+        twins.follow()
+        chosen[pull.action] += 1
+        if pull.action == 1 and chosen[1] > 4:
+            twins.lose(pull)
+            continue
+        reward = means[pull.action] + 0.5 * rng.standard_normal()
+        if problem.reward_range is not None:
+            reward = float(np.clip(reward, *problem.reward_range))
+        twins.tell(pull, float(reward))
+    assert twins.paid >= 4
+    assert twins.placed >= 4
 
 
 # ------------------------------------------------------------ every bet is fair, exactly
@@ -302,6 +357,29 @@ RUNS = effort.runs(20, whole=2_000)
 def test_a_right_answer_is_seldom_ever_ruled_out(name: str, known_noise: bool) -> None:
     share = share_rejected(name, RUNS, known_noise=known_noise, horizon=400)
     assert share <= effort.tolerated(0.1, RUNS)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["answer on a limit", "two best tie on their limits"])
+def test_hostile_losses_seldom_rule_out_a_right_answer(name: str) -> None:
+    asked, theta, answer = HARD[name]
+    problem = Problem(**asked, reward_range=(0, 1))
+    environment = BernoulliEnvironment(problem, theta)
+    number = effort.runs(20, whole=1_000)
+
+    def loses(pull: Any, outcome: float, earlier: int) -> bool:
+        # The first arm is broken after six pulls, and one success of the last in four is withheld.
+        if pull.action == 0:
+            return earlier >= 6
+        last = pull.action == problem.n_actions - 1
+        return last and outcome == 1.0 and earlier % 4 == 0
+
+    wrong = 0
+    for seed in range(number):
+        policy = BlockBetting(problem, delta=0.1, seed=seed)
+        play_with_losses(policy, environment, loses, seed, 250)
+        wrong += answer not in (policy.recommend().candidates or ())
+    assert wrong / number <= effort.tolerated(0.1, number)
 
 
 @pytest.mark.statistical

@@ -38,8 +38,16 @@ from fairtrial.linear._kernels.limits import (
     rival_value,
     shortfall,
 )
+from fairtrial.linear._kernels.losses import (
+    Losses,
+    hidden_by_losses,
+    is_hidden,
+    planned_by_losses,
+    shares_lost,
+)
 from fairtrial.linear._kernels.matrices import (
     Floats,
+    Integers,
     dot,
     gram,
     root_of_inverse,
@@ -71,23 +79,35 @@ NONE_PAUSE = 1.0
 """Replaces `rules.pause` if "none" leads and rewards are bounded."""
 
 
+MOST_TRIED = 8
+"""Of how many leading candidates it is tried whether losses hide everything that they need."""
+
+HIDDEN = -2.0
+"""In place of what an item needs: losses hide it."""
+
+
 class Known(NamedTuple):
     """What is known when a block is planned."""
 
-    leader: int
+    leader: int  # the target of the block
     runner_up: int  # on which the leader is bet, too; only a planned end needs one
     metric: Metric  # the estimates from all data, and their precision
     noise: float  # variance of the noise
-    pulls: float  # number of results
+    losses: Losses
 
 
 @kernel
-def _best_feasible(model: Model, limits: Limits, state: State, metric: Metric, besides: int) -> int:
-    """Return the best live candidate besides one whose estimate keeps its limits, or `NOBODY`."""
+def _best_feasible(
+    model: Model, limits: Limits, state: State, metric: Metric, passed: Integers
+) -> int:
+    """Return the best live candidate, not passed over, whose estimate keeps its limits.
+
+    It is `NOBODY` if there is none. `passed`: 1 for the candidates to pass over.
+    """
     best = NOBODY
     most = -math.inf
     for k in range(model.candidates.shape[0]):
-        is_live = k != besides and not state.book.rejected[k]
+        is_live = not (passed[k] or state.book.rejected[k])
         if is_live and keeps_limits(limits, k, metric.theta):
             value = dot(model.candidates[k], metric.theta) + dot(model.rest[k], metric.theta)
             if value > most:
@@ -103,7 +123,8 @@ def leader_with_limits(model: Model, limits: Limits, state: State, metric: Metri
     If "none" is ruled out, return the live candidate closest to its limits.
     """
     candidates = model.candidates.shape[0]
-    best = _best_feasible(model, limits, state, metric, NOBODY)
+    nobody = np.zeros(candidates, dtype=np.int64)
+    best = _best_feasible(model, limits, state, metric, nobody)
     if best != NOBODY:
         return best
     if not state.book.rejected[candidates]:
@@ -116,6 +137,57 @@ def leader_with_limits(model: Model, limits: Limits, state: State, metric: Metri
                 least = short
                 best = k
     return best
+
+
+@kernel
+def _find_target(
+    model: Model,
+    limits: Limits,
+    rules: Rules,
+    state: State,
+    metric: Metric,
+    losses: Losses,
+    needs: Floats,
+    passed: Integers,
+) -> int:
+    """Return the answer that the next block compares with others; fill its needs.
+
+    It is the leader or, if losses hide everything that it needs, the best candidate of which
+    something can be shown. A broken arm that leads by the few results that came could otherwise
+    hold back all bets for ever. Mark in `passed` the candidates that are better by the estimates.
+    """
+    candidates = model.candidates.shape[0]
+    leader = leader_with_limits(model, limits, state, metric)
+    target = leader
+    for _ in range(MOST_TRIED):
+        fill_needs(state.book, rules.threshold, rules.separately, target, needs)
+        _leave_out_hidden(model, limits, rules, losses, metric, target, needs)
+        if target == candidates or _can_show(needs, candidates):
+            return target
+        passed[target] = 1
+        target = _best_feasible(model, limits, state, metric, passed)
+        if target == NOBODY:
+            break
+    for k in range(candidates):
+        passed[k] = 0
+    fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
+    _leave_out_hidden(model, limits, rules, losses, metric, leader, needs)
+    return leader
+
+
+@kernel
+def _can_show(needs: Floats, candidates: int) -> bool:
+    """Return whether losses hide no limit of a target, and not everything else that it needs.
+
+    Evidence against a rival counts only if the target keeps its limits.
+    """
+    is_open = is_any_hidden = False
+    for item in range(needs.size):
+        if needs[item] == HIDDEN and item >= candidates:
+            return False
+        is_any_hidden = is_any_hidden or needs[item] == HIDDEN
+        is_open = is_open or needs[item] >= 0.0
+    return is_open or not is_any_hidden
 
 
 @kernel
@@ -194,6 +266,17 @@ def _metric_of_data(model: Model, rules: Rules, state: State) -> tuple[Metric, f
     root = np.empty((rank, rank))
     noise = fit(model, rules, state, root, theta)
     return Metric(theta, root, root, rank), noise
+
+
+@kernel
+def _losses_so_far(model: Model, state: State, metric: Metric) -> Losses:
+    shares = shares_lost(state)
+    if shares.size == 0:
+        return Losses(shares, state.counts, metric)
+    issued = np.empty(state.counts.size)
+    for k in range(issued.size):
+        issued[k] = state.counts[k] + state.lost[k]
+    return Losses(shares, state.counts, metric_of_shares(model, issued, metric.theta))
 
 
 @kernel
@@ -276,6 +359,7 @@ def _doubted_direction(
     number = fill_rival_rows(
         model, limits, limits.rival, rules.tolerance, leader, item, rows, constants
     )
+    number_of_results = known.losses.counts.sum()
     short = np.empty(number)
     first = 0
     for row in range(number):
@@ -283,7 +367,7 @@ def _doubted_direction(
         short[row] = dot(rows[row], theta) + constants[row]
         # After equal pulls of all arms, a direction's variance is its squared length over their
         # number.
-        usual = EASY * dot(rows[row], rows[row]) / known.pulls
+        usual = EASY * dot(rows[row], rows[row]) / number_of_results
         if length > usual > 0.0:
             short[row] += math.sqrt(2.0 * math.log(length / usual) * known.noise * length)
         if short[row] > short[first]:
@@ -338,19 +422,26 @@ def plan_block_with_limits(
     """
     candidates, rank = model.candidates.shape
     metric, noise = _metric_of_data(model, rules, state)
-    leader = leader_with_limits(model, limits, state, metric)
+    losses = _losses_so_far(model, state, metric)
+    needs = np.empty(candidates + limits.stated.shape[1])
+    passed = np.zeros(candidates, dtype=np.int64)
+    leader = _find_target(model, limits, rules, state, metric, losses, needs, passed)
     runner_up = NOBODY
     if rules.max_pulls < math.inf and leader < candidates:
-        runner_up = _best_feasible(model, limits, state, metric, leader)
-    known = Known(leader, runner_up, metric, noise, state.counts.sum())
+        passed[leader] = 1
+        runner_up = _best_feasible(model, limits, state, metric, passed)
+    known = Known(leader, runner_up, metric, noise, losses)
     choose(state, leader)
     slot = next_slot(state.blocks)
     for i in range(rank):
         state.prediction[slot, i] = metric.theta[i]
-    needs = np.empty(candidates + limits.stated.shape[1])
-    fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
     planned = np.empty(model.arms.shape[0])
-    size = _plan_counts(model, limits, rules, state, known, needs, batch, planned)
+    size = _plan_counts(
+        planned_by_losses(model, losses), limits, rules, state, known, needs, batch, planned
+    )
+    for item in range(needs.size):
+        if needs[item] == HIDDEN:
+            state.forecast[0] = math.inf
     left = pulls_until_end(rules, state.blocks)
     if left < math.inf:
         fit_to_end(planned, size, left)
@@ -367,6 +458,32 @@ def plan_block_with_limits(
     if weakest >= pause or must_bet_now(end, leader == candidates):
         _place_bets(model, limits, rules, state, slot, known)
         freeze_bets(model, rules, state, slot, metric.root, metric.theta, noise, end)
+
+
+@kernel
+def _leave_out_hidden(
+    model: Model,
+    limits: Limits,
+    rules: Rules,
+    losses: Losses,
+    metric: Metric,
+    target: int,
+    needs: Floats,
+) -> None:
+    """Replace the needs of items that losses hide by `HIDDEN`.
+
+    More data with the same losses cannot settle them. So waiting for them would hold back the bets
+    on all others for ever, and planning for them would waste pulls.
+    """
+    if losses.shares.size == 0:
+        return
+    direction = np.empty(metric.theta.size)
+    for item in range(needs.size):
+        if needs[item] < 0.0:
+            continue
+        _, constant = item_value(model, limits, rules.tolerance, target, item, metric, direction)
+        if is_hidden(model, rules, losses, metric, direction, constant):
+            needs[item] = HIDDEN
 
 
 @kernel
@@ -495,7 +612,12 @@ def _place_bets(
         variance = known.noise * length_of(known.metric, direction)
         if not 0.0 < variance < math.inf or length_of(metric, direction) == math.inf:
             continue
-        estimate = (dot(direction, theta) + constant) / math.sqrt(variance)
+        planned = state.blocks.planned[slot]
+        hidden = hidden_by_losses(model, rules, known.losses, metric, planned, direction)
+        effect = dot(direction, theta) + constant - hidden
+        if hidden > 0.0 >= effect:
+            continue
+        estimate = effect / math.sqrt(variance)
         bets.estimate[slot, bet] = min(max(estimate, -MOST_ESTIMATE), MOST_ESTIMATE)
         bets.variance[slot, bet] = variance
         bets.ledger[slot, bet] = ledger

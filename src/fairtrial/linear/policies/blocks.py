@@ -107,7 +107,7 @@ class BlockBetting(BlockPolicy):
     'ab'
     """
 
-    version = 12
+    version = 13
     problem: Problem
     environments = ArmEnvironment
 

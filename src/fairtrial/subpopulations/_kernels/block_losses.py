@@ -2,6 +2,7 @@
 
 import math
 
+from fairtrial.confidence.block_betting.blocks import share_lost
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, uncounted
 from fairtrial.subpopulations._kernels.block_state import Rules, State
@@ -61,6 +62,4 @@ def lift_by_losses(rules: Rules, state: State, k: int, group: int) -> float:
 
 @inlined
 def _share_lost(state: State, cell: int) -> float:
-    """Return a cell's share of lost pulls, kept below one because results may still come."""
-    lost = state.blocks.lost[cell]
-    return lost / (lost + max(1.0, state.blocks.came[cell]))
+    return share_lost(state.blocks.lost[cell], state.blocks.came[cell])
