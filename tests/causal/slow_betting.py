@@ -18,6 +18,7 @@ REACH = 4.0 * math.sqrt(SPREAD)
 INITIAL, GROWTH, LEAST_BLOCK, CAP = 20, 0.04, 10, 0.6
 PRIOR_VARIANCE, PRIOR_MEAN, KAPPA, COST, STEPS, PAUSE = 2.0, 0.5, 1.0, 1.5, 100, 0.5
 RIDGE = 1e-4
+LOSS_PRIOR = 5.0
 
 
 class Instance(NamedTuple):
@@ -63,23 +64,21 @@ class Bet(NamedTuple):
     cash: float
     estimate: float
     deviation: float
+    lowest: Floats
+    """The smallest score of a row of every action."""
 
-    def log_wealth(self, cells: Any, outcomes: Any) -> float:
-        """Return the log of what rows pay; an outcome of NaN means a lost row."""
-        return math.log(self.wealth(cells, outcomes))
+    def log_wealth(self, cells: Any, outcomes: Any, actions: Any = None) -> float:
+        """Return the log of what rows pay; an outcome of NaN means a lost row of an action."""
+        return math.log(self.wealth(cells, outcomes, actions))
 
-    def wealth(self, cells: Any, outcomes: Any) -> float:
+    def wealth(self, cells: Any, outcomes: Any, actions: Any = None) -> float:
         products = np.ones(GRID)
-        for cell, outcome in zip(cells, outcomes, strict=True):
+        for row, (cell, outcome) in enumerate(zip(cells, outcomes, strict=True)):
             score = self.slope[cell] * outcome - self.offset[cell]
             if math.isnan(outcome):
-                score = -self.ruin
+                score = self.lowest[actions[row]]
             products = products * (1.0 + self.thetas * score)
         return float(self.cash + self.stakes @ products)
-
-    @property
-    def ruin(self) -> float:
-        return float(np.nanmax(self.offset - np.minimum(self.slope, 0.0)))
 
 
 def grid(m: float) -> tuple[Floats, Floats, float]:
@@ -185,9 +184,12 @@ def freeze(
     beliefs: Beliefs,
     deviation: float | None = None,
     offset: Floats | None = None,
-    lost: float = 0.0,
+    lost: Floats | None = None,
 ) -> Bet | None:
-    """Return the bet against "the functional is at most the null" in a block of these counts."""
+    """Return the bet against "the functional is at most the null" in a block of these counts.
+
+    `lost`: share of the rows of every action that is expected to get lost.
+    """
     den = counts @ instance.actions
     slope, own = centre(instance, functional, null, counts, beliefs)
     offset = own if offset is None else offset
@@ -199,16 +201,23 @@ def freeze(
     if deviation is None:
         error = squared_error(instance, functional, beliefs, estimate, noise, spread, counts.sum())
         deviation = math.sqrt(error)
-    ruin = float(np.nanmax(offset - np.minimum(slope, 0.0)))
-    estimate = (1 - lost) * estimate - lost * counts.sum() * ruin
-    spread = (1 - lost) * spread + lost * counts.sum() * ruin**2
-    if lost and estimate <= 0:
-        return None
+    risk = offset - np.minimum(slope, 0.0)
+    ruin = float(np.nanmax(risk))
+    lowest = np.array(
+        [-np.nanmax(risk[reached], initial=-np.inf) for reached in instance.actions > 0]
+    )
+    if lost is not None and lost.any():
+        size, gone = counts.sum(), counts * lost
+        worst = np.where(counts > 0, lowest, 0.0)
+        estimate = estimate * (1 - gone.sum() / size) + float(gone @ worst)
+        spread = spread * (1 - gone.sum() / size) + float(gone @ worst**2)
+        if estimate <= 0:
+            return None
     points, stakes, cash = grid(estimate / deviation)
     thetas = points * deviation / spread
     if ruin > 0:
         thetas = np.minimum(thetas, CAP / ruin)
-    return Bet(slope, offset, thetas, stakes, cash, estimate, deviation)
+    return Bet(slope, offset, thetas, stakes, cash, estimate, deviation, lowest)
 
 
 def squared_error(
@@ -419,15 +428,14 @@ class Rule:
         means = np.array([effect(instance, row, beliefs) for row in instance.means])
         gaps = np.array([[effect(instance, row, beliefs) for row in arm] for arm in instance.gaps])
         gaps = gaps.reshape(self.arms, self.limits)
-        target = self.leader(means, gaps)
-        items = self.items(target, means, gaps, beliefs)
+        items, hidden = self.compared(means, gaps, beliefs)
         assert beliefs.earlier is not None
         so_far = np.where(beliefs.earlier > 0, beliefs.earlier, instance.actions.mean(axis=0))
         needs = {ledger: self.need(ledger) for ledger in items}
         needed = {
             ledger: self.value(item, beliefs, so_far)[2]
             for ledger, item in items.items()
-            if needs[ledger] > 0
+            if needs[ledger] > 0 and ledger not in hidden
         }
         self.find_shares(items, needs, needed, beliefs)
         counts = self.counts() if counts is None else counts
@@ -441,20 +449,65 @@ class Rule:
                 functional = s * item[0] + nu * item[1]
                 sign = -1.0 if ledger[0] == "limit" else 1.0
                 null = sign * nu * instance.bound
-                bet = freeze(instance, functional, null, counts, beliefs, lost=self.share_lost())
+                bet = freeze(instance, functional, null, counts, beliefs, lost=self.lost())
                 if bet is not None:
                     bets[ledger] = bet
         return counts, bets
 
-    def share_lost(self) -> float:
+    # ---------------------------------------------------------------------------- losses
+
+    def lost(self) -> Floats:
+        """Return the share of the rows of every action that got lost."""
         rows = [row for _, block in self.paid for row in block]
-        return sum(math.isnan(row[2]) for row in rows) / len(rows)
+        number = len(self.instance.actions)
+        gone = np.bincount([row[0] for row in rows if math.isnan(row[2])], minlength=number)
+        came = np.bincount([row[0] for row in rows if not math.isnan(row[2])], minlength=number)
+        overall = gone.sum() / (gone.sum() + max(came.sum(), 1))
+        return (gone + LOSS_PRIOR * overall) / (gone + came + LOSS_PRIOR)
+
+    def compared(self, means: Floats, gaps: Floats, beliefs: Beliefs) -> tuple[Any, set[Any]]:
+        """Return the items of the next block's target, and those that losses hide.
+
+        The target is the first answer of which something can be shown. Evidence against a rival
+        counts only if the target keeps its limits.
+        """
+        live, tried = self.live, []
+        while True:
+            target = self.leader(means, gaps)
+            items = self.items(target, means, gaps, beliefs)
+            needed = {ledger for ledger in items if self.need(ledger) > 0}
+            hidden = {ledger for ledger in needed if self.is_hidden(items[ledger], beliefs)}
+            tried.append((items, hidden))
+            of_limits = any(ledger[0] == "limit" for ledger in hidden)
+            if target == self.NONE or not hidden or (hidden < needed and not of_limits):
+                self.live = live
+                return tried[0] if target == self.NONE else tried[-1]
+            self.live = [answer for answer in self.live if answer != target]
+
+    def is_hidden(self, item: Any, beliefs: Beliefs) -> bool:
+        """Return whether nothing of an effect is left with losses at their worst.
+
+        That is so wherever each cell is measured, even by the action that loses least there.
+        """
+        lost = self.lost()
+        if not lost.any():
+            return False
+        assert beliefs.earlier is not None
+        actions = self.instance.actions
+        so_far = np.where(beliefs.earlier > 0, beliefs.earlier, actions.mean(axis=0))
+        s, nu, _ = self.value(item, beliefs, so_far)
+        weights = (s * item[0] + nu * item[1]) * beliefs.law
+        least = np.where(actions > 0, lost[:, None], 1.0).min(axis=0)
+        worst = np.where(weights > 0, 0.0, 1.0)
+        seen = s * item[2] + nu * item[3] - float(least @ (weights * (beliefs.mean - worst)))
+        return seen <= 0
 
     def find_shares(self, items: Any, needs: Any, needed: Any, beliefs: Beliefs) -> None:
         trial = 0.7 * self.shares + 0.3 / len(self.shares)
         best = 0.0
+        actions = self.instance.actions * (1 - self.lost())[:, None]
         for step in range(STEPS):
-            den = trial @ self.instance.actions
+            den = trial @ actions
             speeds = {
                 ledger: self.value(items[ledger], beliefs, den)[2]
                 * (1 + KAPPA / so_far)
@@ -469,7 +522,7 @@ class Rule:
                 best, self.shares = speeds[slowest], trial
             s, nu, _ = self.value(items[slowest], beliefs, den)
             score = s * items[slowest][0] + nu * items[slowest][1]
-            told = self.instance.actions @ (score**2 * beliefs.law * beliefs.variance / den**2)
+            told = actions @ (score**2 * beliefs.law * beliefs.variance / den**2)
             size = 1 / (8 + step)
             trial = trial * (1 - size + size * told / (trial @ told))
 
@@ -486,7 +539,8 @@ class Rule:
     def pay(self, bets: dict[tuple[Any, ...], Bet], rows: list[tuple[int, int, float]]) -> None:
         """Pay the bets on a block with its rows: action, cell, outcome."""
         for ledger, bet in bets.items():
-            gain = bet.log_wealth([row[1] for row in rows], [row[2] for row in rows])
+            actions, cells, outcomes = zip(*rows, strict=True)
+            gain = bet.log_wealth(cells, outcomes, actions)
             self.ledgers[ledger] = self.ledgers.get(ledger, 0.0) + gain
         self.paid.append((bets, rows))
         self.rows += [row for row in rows if not math.isnan(row[2])]

@@ -21,9 +21,10 @@ from fairtrial.causal import (
     complexity,
 )
 from fairtrial.causal._functionals import Functionals
-from fairtrial.causal._kernels import betting_plans
+from fairtrial.causal._kernels import betting, betting_plans
 from fairtrial.core.run import run_policy
 from fairtrial.errors import InvalidArgument, InvalidOutcome
+from tests.block_betting import play_with_losses
 from tests.causal.betting_instances import HARD_NULLS, TINY, direct, region, small, three, tiny
 from tests.causal.slow import diamond, without_overlap
 from tests.causal.slow_betting import Beliefs, Instance, Rule, exact_mean, freeze, multipliers
@@ -285,6 +286,89 @@ def test_where_many_rows_are_lost_nothing_is_bet_and_a_warning_says_so():
     assert policy._wealth.min() > -10.0
 
 
+def separate():
+    """Return three arms that never reach the same cell, with means .2, .6 and .5."""
+    arms = {name: [row, row] for name, row in zip(("old", "new", "third"), np.eye(3), strict=True)}
+    return chain(0.5, arms, [0.2, 0.6, 0.5], 0.2)
+
+
+def loses_all_of(arm, after):
+    """Return a rule by which all rows of an arm are lost, after the first of each action."""
+    return lambda pull, outcome, earlier: pull.arm == arm and earlier >= after
+
+
+@pytest.mark.parametrize("arm", ["k0", "k1", "k2"])
+def test_an_arm_that_loses_everything_is_judged_by_the_rows_of_others(arm):
+    problem, environment = tiny()
+    policy = BlockBetting(problem, delta=0.1, seed=0)
+    play_with_losses(policy, environment, loses_all_of(arm, 3), seed=0, most=300)
+    assert policy.recommend().arm == environment.truth.best
+    assert policy.guarantee.proven
+
+
+@pytest.mark.parametrize("after", [0, 3])
+def test_an_arm_that_loses_everything_does_not_keep_others_from_being_compared(after):
+    problem, environment = separate()
+    policy = BlockBetting(problem, delta=0.05, seed=0)
+    play_with_losses(policy, environment, loses_all_of("third", after), seed=0, most=600)
+    assert policy.recommend().candidates == ("new", "third")
+    assert policy.guarantee.proven
+    assert policy.progress().remaining is None
+    assert any("too many rows are lost" in warning for warning in policy.warnings())
+
+
+@pytest.mark.parametrize("make", [tiny, separate])
+@pytest.mark.parametrize("knowledge", ["cells", "covariates", "ratios"])
+def test_a_broken_arm_changes_every_ledger_as_in_the_slow_rule(make, knowledge):
+    problem, environment = make()
+    policy = BlockBetting(problem, delta=1e-9, knowledge=knowledge, seed=3)
+    rule = slow_rule(problem, knowledge, 1e-9)
+    generator = np.random.default_rng(8)
+    broken = problem.arm_labels[2]
+    for number in range(runs(8, whole=40)):
+        counts, bets = rule.plan() if rule.rows else (np.bincount([0] * 20), {})
+        rows = []
+        for pull in policy.ask(int(counts.sum())):
+            outcome = environment.sample(pull, generator)
+            if pull.arm == broken and number > 0:
+                policy.fail(pull)
+                rows.append((pull.action, 0, math.nan))
+            else:
+                policy.tell(pull, outcome)
+                rows.append((pull.action, *policy._told(pull, outcome)))
+        rule.pay(bets, rows)
+        agree(policy, rule)
+    assert any(rule.ledgers.values())
+
+
+@pytest.mark.parametrize("make", [small, three, separate])
+def test_a_lost_row_never_counts_more_than_a_row_of_its_action_can(make):
+    problem, environment = make()
+    policy = BlockBetting(problem, delta=1e-9, seed=3)
+    generator = np.random.default_rng(8)
+    known, checked = Functionals(problem, policy.knowledge), 0
+    for _ in range(8):
+        pulls = policy.ask(10)
+        state = policy._blocks.state
+        slot = pulls[-1].tag % len(state.target)
+        for pull in pulls[-1:]:
+            before = policy.get_state()
+            policy.fail(pull)
+            lost = state.bets.products[slot].copy()
+            for cell in np.flatnonzero(known.actions[pull.action] > 0):
+                for outcome in (0.0, 1.0):
+                    policy.set_state(before)
+                    betting.tell(
+                        policy._blocks.arrays, pull.action, pull.tag, (int(cell), outcome), -1
+                    )
+                    assert (lost <= state.bets.products[slot] * (1 + 1e-12)).all()
+                    checked += 1
+            policy.set_state(before)
+        for pull in pulls:
+            policy.tell(pull, environment.sample(pull, generator))
+    assert checked > 8
+
+
 def test_rows_that_are_only_open_are_not_called_lost():
     problem, environment = tiny()
     policy, generator = BlockBetting(problem, delta=0.1, seed=0), np.random.default_rng(0)
@@ -477,6 +561,29 @@ def test_the_right_answer_is_hardly_ever_rejected_where_little_makes_it_right(na
         policy.compiled_run(environment, np.random.default_rng([seed, 5]), runs(600, whole=2000))
         rejected += environment.truth.best not in policy.recommend().candidates
     assert rejected / number <= tolerated(0.1, number)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["two best arms tied", "best arm unfair by nothing"])
+@pytest.mark.parametrize("knowledge", ["cells", "ratios"])
+def test_hostile_losses_seldom_rule_out_a_right_answer(name, knowledge):
+    problem, environment = HARD_NULLS[name]()
+    number = runs(20, whole=1000)
+    first, best = problem.arm_labels[0], environment.truth.best
+
+    def loses(pull, outcome, earlier):
+        # One arm is broken after three rows of each action; some successes of the best are withheld.
+        if pull.arm == first and first != best:
+            return earlier >= 3
+        good = policy._told(pull, outcome)[1] > 0.5
+        return pull.arm == best and good and earlier % 4 == 0
+
+    wrong = 0
+    for seed in range(number):
+        policy = BlockBetting(problem, delta=0.1, knowledge=knowledge, seed=seed)
+        play_with_losses(policy, environment, loses, seed, 300)
+        wrong += best not in (policy.recommend().candidates or ())
+    assert wrong / number <= tolerated(0.1, number)
 
 
 @pytest.mark.statistical

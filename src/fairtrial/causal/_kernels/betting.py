@@ -8,7 +8,9 @@ import numpy as np
 
 from fairtrial.causal._kernels.betting_bets import (
     correct_bets,
+    find_in_bets,
     is_bet_on,
+    lose_in_bets,
     multiply_bets,
     place_bets,
 )
@@ -18,8 +20,9 @@ from fairtrial.causal._kernels.betting_plans import (
     estimates,
     find_leader,
     find_shares,
+    find_target,
     initial_counts,
-    list_items,
+    shares_lost,
     weakest_value,
 )
 from fairtrial.causal._kernels.betting_state import (
@@ -34,7 +37,7 @@ from fairtrial.causal._kernels.betting_state import (
 )
 from fairtrial.causal._kernels.rows import draw_row, index_of
 from fairtrial.causal._row_source import RowSource
-from fairtrial.confidence.block_betting.bets import LOST, pay_bounded
+from fairtrial.confidence.block_betting.bets import pay_bounded
 from fairtrial.confidence.block_betting.blocks import (
     OUTSIDE,
     Arrays,
@@ -104,10 +107,10 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     """
     beliefs = believe(model, rules, state)
     means, gaps = estimates(model, rules, beliefs)
-    leader = find_leader(rules, state, means, gaps)
+    lost = shares_lost(rules, state)
+    leader, items, values = find_target(model, rules, state, beliefs, means, gaps, lost)
     state.leader[0] = leader
-    items, values = list_items(model, rules, state, beliefs, leader, means, gaps)
-    state.forecast[0] = find_shares(model, rules, beliefs, items, values, state.shares)
+    state.forecast[0] = find_shares(model, rules, beliefs, items, values, lost, state.shares)
     slot = next_slot(state.blocks)
     state.target[slot] = leader
     state.bets.number[slot] = 0
@@ -116,7 +119,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     else:
         open_planned_block(state.blocks, block_counts(model, rules, state, batch))
     if weakest_value(items, values) >= square(rules.pause):
-        place_bets(model, rules, state, slot, beliefs, items)
+        place_bets(model, rules, state, slot, beliefs, items, lost)
 
 
 # ------------------------------------------------------------------------- one pull at a time
@@ -250,15 +253,16 @@ def tell_late(arrays: Arrays, action: int, tag: int, row: Row, number: int) -> b
         multiply_bets(model, state, slot, row[0], row[1], number)
         _settle(model, rules, state)
     else:
-        correct_bets(model, state, slot, 0, LOST, row[0], row[1], number)
+        find_in_bets(model, state, slot, action, row[0], row[1], number)
     return True
 
 
 @kernel
 def lose(arrays: Arrays, action: int, tag: int) -> None:
-    """Record that a pull will have no outcome: every bet counts its worst possible score.
+    """Record that a pull will have no outcome.
 
-    If losses are independent of rows, a replacement is drawn instead.
+    Every bet counts the worst score that a row of its action can have. If losses are independent of
+    rows, a replacement is drawn instead.
     """
     (model, rules), state = opened(arrays)
     slot = slot_of_tag(state.blocks, tag)
@@ -266,7 +270,7 @@ def lose(arrays: Arrays, action: int, tag: int) -> None:
         return
     note_loss(state.blocks, slot, action, rules.pulls_again)
     if not rules.pulls_again:
-        multiply_bets(model, state, slot, 0, LOST, OUTSIDE)
+        lose_in_bets(model, state, slot, action)
         _settle(model, rules, state)
 
 

@@ -72,7 +72,7 @@ class Block(NamedTuple):
     """What all bets on a block share."""
 
     size: float
-    lost: float  # share of rows expected to be lost and count as the worst, from earlier rows
+    lost: Floats  # rows of each action expected to be lost and count as the worst
     density: Floats  # sum over its rows of their actions' weights, by cell
     metric: Floats
     span: Span
@@ -100,9 +100,18 @@ class Scores(NamedTuple):
 
 @kernel
 def place_bets(
-    model: Model, rules: Rules, state: State, slot: int, beliefs: Beliefs, items: Items
+    model: Model,
+    rules: Rules,
+    state: State,
+    slot: int,
+    beliefs: Beliefs,
+    items: Items,
+    lost: Floats,
 ) -> None:
-    """Freeze the bets on a block that has just been opened."""
+    """Freeze the bets on a block that has just been opened.
+
+    `lost`: share of the rows of each action, from earlier rows; empty if there are none.
+    """
     arms = model.breakable.shape[0]
     size = state.blocks.planned[slot].sum()
     if _is_recorded(model):
@@ -113,7 +122,10 @@ def place_bets(
         density = weighted(model.actions, state.blocks.planned[slot])
     span = _span_of(model, rules, beliefs, density)
     metric = metric_of(beliefs, density)
-    block = Block(size, _share_lost(rules, state), density, metric, span, _room_for(model))
+    expected = np.zeros(lost.size)
+    for a in range(lost.size):
+        expected[a] = state.blocks.planned[slot, a] * lost[a]
+    block = Block(size, expected, density, metric, span, _room_for(model))
     target = state.target[slot]
     begin_bets(state.book, state.bets, slot, target)
     for item in range(items.needs.size):
@@ -149,12 +161,6 @@ def _room_for(model: Model) -> Room:
         np.empty(functions),
         np.empty(functions),
     )
-
-
-@kernel
-def _share_lost(rules: Rules, state: State) -> float:
-    lost, came = state.blocks.lost.sum(), state.blocks.came.sum()
-    return 0.0 if rules.pulls_again or lost == 0.0 else lost / (lost + came)
 
 
 @inlined
@@ -198,17 +204,33 @@ def _place_bet(
     else:
         rows = state.rows.sum()
         squared = _error_by_class(model, rules, beliefs, room) + within / max(1.0, rows)
-    # A lost row gets the smallest score.
-    excess -= block.lost * (excess + block.size * ruin)
-    inside += block.lost * (block.size * ruin * ruin - inside)
+    state.ruins[slot, item] = ruin
+    effect_of_all = excess
+    excess, inside = _after_losses(model, state, slot, item, block, excess, inside)
+    if effect_of_all > 0.0 >= excess:
+        # Losses like those so far hide this effect, so there is no telling when a study ends.
+        state.forecast[0] = math.inf
     if squared <= 0.0 or inside <= 0.0 or excess <= 0.0:
         return False
     state.bets.variance[slot, item] = squared
     state.bets.estimate[slot, item] = excess / math.sqrt(squared)
-    state.ruins[slot, item] = ruin
     # The engine limits a result's part of a stake to `CAP`; this method limits it to `rules.cap`.
     freeze_stakes(state.bets, slot, item, 0.0, inside, ruin * CAP / rules.cap)
     return True
+
+
+@inlined
+def _after_losses(
+    model: Model, state: State, slot: int, bet: int, block: Block, excess: float, inside: float
+) -> tuple[float, float]:
+    """Return a bet's effect and variance if rows get lost, which get the smallest score."""
+    mean, square_mean = excess / block.size, inside / block.size
+    for a in range(block.lost.size):
+        if block.lost[a] > 0.0:
+            score = _lost_score(model, state, slot, bet, a)
+            excess += block.lost[a] * (score - mean)
+            inside += block.lost[a] * (score * score - square_mean)
+    return excess, inside
 
 
 # -------------------------------------------------------------------------------- the scores
@@ -399,11 +421,25 @@ def _error_by_class(model: Model, rules: Rules, beliefs: Beliefs, room: Room) ->
 
 
 @inlined
-def score_of(state: State, slot: int, bet: int, cell: int, outcome: float) -> float:
-    """Return a row's score in a bet; a lost row, with outcome NaN, gets the smallest score."""
-    if math.isnan(outcome):
-        return -state.ruins[slot, bet]
+def _planned_score(state: State, slot: int, bet: int, cell: int, outcome: float) -> float:
+    """Return a row's score in a bet."""
     return state.slopes[slot, bet, cell] * outcome - state.offsets[slot, bet, cell]
+
+
+@inlined
+def _lost_score(model: Model, state: State, slot: int, bet: int, action: int) -> float:
+    """Return a lost row's score: the smallest that a row of its action can have.
+
+    If a log is read, the densities of rows differ; then it is the smallest of any row.
+    """
+    if _is_recorded(model):
+        return -state.ruins[slot, bet]
+    slopes, offsets = state.slopes[slot, bet], state.offsets[slot, bet]
+    worst = -math.inf
+    for x in range(slopes.size):
+        if model.actions[action, x] > 0.0:
+            worst = max(worst, offsets[x] - min(slopes[x], 0.0))
+    return -worst
 
 
 @kernel
@@ -444,8 +480,8 @@ def _recorded_score(
 
 @inlined
 def _score(state: State, slot: int, bet: int, density: Floats, cell: int, outcome: float) -> float:
-    if density.size == 0 or math.isnan(outcome):
-        return score_of(state, slot, bet, cell, outcome)
+    if density.size == 0:
+        return _planned_score(state, slot, bet, cell, outcome)
     return _recorded_score(state, slot, bet, density, cell, outcome)
 
 
@@ -453,7 +489,7 @@ def _score(state: State, slot: int, bet: int, density: Floats, cell: int, outcom
 def multiply_bets(
     model: Model, state: State, slot: int, cell: int, outcome: float, row: int
 ) -> None:
-    """Multiply a row's factor into every bet of its block; the outcome may be `LOST`.
+    """Multiply a row's factor into every bet of its block.
 
     `row`: its index in a log that is read.
     """
@@ -468,7 +504,8 @@ def multiply_bets(
 def _multiply_planned(state: State, slot: int, cell: int, outcome: float) -> None:
     for bet in range(state.bets.number[slot]):
         if state.bets.ledger[slot, bet] != NO_BET:
-            multiply_bet(state.bets, slot, bet, score_of(state, slot, bet, cell, outcome))
+            score = _planned_score(state, slot, bet, cell, outcome)
+            multiply_bet(state.bets, slot, bet, score)
 
 
 @inlined
@@ -490,12 +527,33 @@ def correct_bets(
     new: float,
     row: int,
 ) -> None:
-    """Replace a row's factor in every bet of its block; the row may have been `LOST`."""
+    """Replace a row's factor in every bet of its block."""
     density = density_of_row(model, state, slot, row)
     for bet in range(state.bets.number[slot]):
         if state.bets.ledger[slot, bet] != NO_BET:
             before = _score(state, slot, bet, density, old_cell, old)
             after = _score(state, slot, bet, density, new_cell, new)
+            correct_bet(state.bets, slot, bet, before, after)
+
+
+@kernel
+def lose_in_bets(model: Model, state: State, slot: int, action: int) -> None:
+    """Multiply a lost row's factor into every bet of its block."""
+    for bet in range(state.bets.number[slot]):
+        if state.bets.ledger[slot, bet] != NO_BET:
+            multiply_bet(state.bets, slot, bet, _lost_score(model, state, slot, bet, action))
+
+
+@kernel
+def find_in_bets(
+    model: Model, state: State, slot: int, action: int, cell: int, outcome: float, row: int
+) -> None:
+    """Replace the factor of a row that was lost and has arrived, in every bet of its block."""
+    density = density_of_row(model, state, slot, row)
+    for bet in range(state.bets.number[slot]):
+        if state.bets.ledger[slot, bet] != NO_BET:
+            before = _lost_score(model, state, slot, bet, action)
+            after = _score(state, slot, bet, density, cell, outcome)
             correct_bet(state.bets, slot, bet, before, after)
 
 

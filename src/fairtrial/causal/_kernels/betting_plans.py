@@ -15,11 +15,21 @@ from fairtrial.causal._kernels.betting_state import (
     State,
 )
 from fairtrial.confidence.block_betting.book import fill_needs
+from fairtrial.confidence.block_betting.hidden import (
+    HIDDEN,
+    MOST_TRIED,
+    can_show,
+    is_any_hidden,
+    share_lost,
+)
 from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import kernel, unchecked
 
 _SINGULAR = 1e-12
 _ROUNDING = 1e-9
+
+_LOSS_PRIOR = 5.0
+"""Number of rows by which an action's share of lost rows is shrunk to that of all actions."""
 
 
 class Beliefs(NamedTuple):
@@ -44,7 +54,7 @@ class Items(NamedTuple):
     second: Floats  # the arm's gap; for a limit, minus the target's gap
     gains: Floats
     excess: Floats
-    needs: Floats  # log wealth still needed; 0 if none
+    needs: Floats  # log wealth still needed; 0 if none, `HIDDEN` if losses hide the item
     limit: Integers  # limit used for the arm, or the target's limit
 
 
@@ -140,18 +150,24 @@ def estimates(model: Model, rules: Rules, beliefs: Beliefs) -> tuple[Floats, Flo
     return means, gaps
 
 
-@unchecked
+@kernel
 def find_leader(rules: Rules, state: State, means: Floats, gaps: Floats) -> int:
     """Return the best answer that is not rejected: an arm, or K for "none".
 
     If "none" is rejected but no arm seems fair, return the arm that seems least unfair.
     """
+    return _best_answer(rules, state, means, gaps, np.zeros(means.size))
+
+
+@unchecked
+def _best_answer(rules: Rules, state: State, means: Floats, gaps: Floats, passed: Floats) -> int:
+    """Return the best answer without the arms that are passed over."""
     arms = means.size
     best = -1
     nearest = -1
     least = math.inf
     for k in range(arms):
-        if state.book.rejected[k]:
+        if state.book.rejected[k] or passed[k] > 0.0:
             continue
         worst = -math.inf
         for limit in range(gaps.shape[1]):
@@ -168,7 +184,56 @@ def find_leader(rules: Rules, state: State, means: Floats, gaps: Floats) -> int:
     return nearest
 
 
+@kernel
+def find_target(
+    model: Model,
+    rules: Rules,
+    state: State,
+    beliefs: Beliefs,
+    means: Floats,
+    gaps: Floats,
+    lost: Floats,
+) -> tuple[int, Items, Floats]:
+    """Return the answer that the next block compares with others, with its items and their values.
+
+    It is the leader or, if losses hide everything that it needs, the best arm of which something
+    can be shown: a broken arm that leads by the few rows that came could otherwise hold back all
+    bets for ever.
+    """
+    arms = means.size
+    passed = np.zeros(arms)
+    leader = find_leader(rules, state, means, gaps)
+    items, values = list_items(model, rules, state, beliefs, leader, means, gaps, lost)
+    target, found, worth = leader, items, values
+    for _ in range(MOST_TRIED if lost.size else 0):
+        if target == arms:
+            break
+        if can_show(found.needs, arms):
+            return target, found, worth
+        passed[target] = 1.0
+        target = _best_answer(rules, state, means, gaps, passed)
+        found, worth = list_items(model, rules, state, beliefs, target, means, gaps, lost)
+    return leader, items, values
+
+
 # -------------------------------------------------------------------------------- the items
+
+
+@kernel
+def shares_lost(rules: Rules, state: State) -> Floats:
+    """Return the share of every action's rows that are lost and count as the worst.
+
+    The array is empty if there are none. Few rows of an action show little, so its share is shrunk
+    to that of all actions: otherwise plans would prefer actions whose losses are not known yet.
+    """
+    lost, came = state.blocks.lost, state.blocks.came
+    if rules.pulls_again or sum_of(lost) == 0.0:
+        return np.empty(0)
+    overall = share_lost(sum_of(lost), sum_of(came))
+    found = np.empty(lost.size)
+    for a in range(lost.size):
+        found[a] = (lost[a] + _LOSS_PRIOR * overall) / (lost[a] + came[a] + _LOSS_PRIOR)
+    return found
 
 
 @unchecked
@@ -239,8 +304,12 @@ def list_items(
     leader: int,
     means: Floats,
     gaps: Floats,
+    lost: Floats,
 ) -> tuple[Items, Floats]:
-    """Return a leader's items, and the value for each item of all rows so far."""
+    """Return a leader's items, and the value for each item of all rows so far.
+
+    `lost`: from `shares_lost`.
+    """
     arms, limits = model.breakable.shape
     cells = state.rows.size
     number = arms + (limits if leader < arms else 0)
@@ -275,7 +344,41 @@ def list_items(
     for item in range(number):
         missing = items.needs[item]
         items.needs[item] = missing + rules.cost if missing >= 0.0 else 0.0
+        is_needed = missing >= 0.0 and lost.size > 0
+        if is_needed and _is_hidden(model, beliefs, items, item, lost, metric):
+            items.needs[item] = HIDDEN
     return items, values
+
+
+@kernel
+def _is_hidden(
+    model: Model,
+    beliefs: Beliefs,
+    items: Items,
+    item: int,
+    lost: Floats,
+    metric: Floats,
+) -> bool:
+    """Return whether losses hide an item, even if each cell is measured where least is lost.
+
+    Bets count a lost row as its worst. If its outcome alone were unknown, that would be the lowest
+    outcome in a cell with a positive weight, and the highest in others.
+    """
+    first, second = items.first[item], items.second[item]
+    gain, excess = items.gains[item], items.excess[item]
+    s, nu, _ = weigh(first, second, gain, excess, metric)
+    effect = s * gain + nu * excess
+    for x in range(metric.size):
+        weight = (s * first[x] + nu * second[x]) * beliefs.law[x]
+        if weight == 0.0:
+            continue
+        least = 1.0
+        for a in range(lost.size):
+            if model.actions[a, x] > 0.0:
+                least = min(least, lost[a])
+        worst = 0.0 if weight > 0.0 else 1.0
+        effect -= least * weight * (beliefs.mean[x] - worst)
+    return effect <= 0.0
 
 
 @kernel
@@ -358,13 +461,20 @@ class Work(NamedTuple):
 
 @kernel
 def find_shares(
-    model: Model, rules: Rules, beliefs: Beliefs, items: Items, values: Floats, shares: Floats
+    model: Model,
+    rules: Rules,
+    beliefs: Beliefs,
+    items: Items,
+    values: Floats,
+    lost: Floats,
+    shares: Floats,
 ) -> float:
     """Find the shares of mixtures that settle the slowest item soonest.
 
-    Return the estimated rows that this takes; infinite if no row is informative about any item.
+    Return the estimated rows that this takes; infinite if no row is informative about any item, or
+    if losses hide one.
     """
-    race = _line_up(model, rules, beliefs, items, values)
+    race = _line_up(model, rules, beliefs, items, values, lost)
     cells, live = race.spread.size, race.live.size
     work = Work(
         np.empty(cells),
@@ -385,11 +495,13 @@ def find_shares(
             best = speed
             shares[:] = trial
         _step(race, items, work, place, 1.0 / (8.0 + step), trial)
-    return 2.0 / best if best > 0.0 else math.inf
+    return 2.0 / best if best > 0.0 and not is_any_hidden(items.needs) else math.inf
 
 
 @kernel
-def _line_up(model: Model, rules: Rules, beliefs: Beliefs, items: Items, values: Floats) -> Race:
+def _line_up(
+    model: Model, rules: Rules, beliefs: Beliefs, items: Items, values: Floats, lost: Floats
+) -> Race:
     """Return the items that a plan is made for: needed ones that rows are informative about."""
     cells, mixtures = beliefs.mean.size, model.mixtures.shape[0]
     number = 0
@@ -412,7 +524,10 @@ def _line_up(model: Model, rules: Rules, beliefs: Beliefs, items: Items, values:
         spread[x] = beliefs.law[x] * beliefs.variance[x]
     options, by_cell = np.zeros((mixtures, cells)), np.empty((cells, mixtures))
     for mixture in range(mixtures):
-        add_weighted(model.actions, model.mixtures[mixture], options[mixture])
+        expected = model.mixtures[mixture].copy()
+        for a in range(lost.size):
+            expected[a] *= 1.0 - lost[a]
+        add_weighted(model.actions, expected, options[mixture])
         for x in range(cells):
             by_cell[x, mixture] = options[mixture, x]
     chosen = live[:number]

@@ -33,7 +33,7 @@ from fairtrial.confidence.block_betting import (
     Randomize,
     check_randomize,
 )
-from fairtrial.confidence.block_betting.bets import GRID, NO_BET
+from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.book import book_dimensions
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.core.fixed_confidence import Answers
@@ -200,7 +200,7 @@ class BlockBetting(BlockPolicy):
     problem: Problem
     environments = RowEnvironment
     results_are_independent = False
-    version = 9
+    version = 10
     state_fields = (
         *BlockPolicy.state_fields,
         *(f"_cells.{name}" for name in CellTest.fields),
@@ -558,13 +558,10 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _loses_too_many(self) -> bool:
-        """Whether lost rows, not only open ones, make bets on the newest block unprofitable."""
-        blocks, bets = self._blocks.state.blocks, self._blocks.state.bets
-        if self._finished or not blocks.number[0] or not self._blocks.known_losses.any():
+        """Whether lost rows, not only open ones, hide what an answer needs."""
+        if self._finished or not self._blocks.known_losses.any():
             return False
-        slot = (self._blocks.planned - 1) % len(bets.number)
-        ledgers = bets.ledger[slot, : bets.number[slot]]
-        return len(ledgers) > 0 and bool((ledgers == NO_BET).all())
+        return math.isinf(self._blocks.state.forecast[0])
 
     @property
     def _contradicts_cells(self) -> bool:

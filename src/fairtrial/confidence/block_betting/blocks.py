@@ -391,12 +391,6 @@ def close_oldest(blocks: Blocks) -> None:
     blocks.number[0] -= 1
 
 
-@inlined
-def share_lost(lost: float, came: float) -> float:
-    """Return the share of lost pulls, kept below one because results may still come."""
-    return lost / (lost + max(1.0, came))
-
-
 @kernel(inline="always")
 def settle_blocks(model: Any, rules: Any, state: Any, pay: Any) -> None:
     """Pay the bets of every complete block, in the order in which the blocks were issued.

@@ -18,6 +18,12 @@ from fairtrial.confidence.block_betting.book import (
     rival_ledger,
     rule_out_none,
 )
+from fairtrial.confidence.block_betting.hidden import (
+    HIDDEN,
+    MOST_TRIED,
+    can_show,
+    is_any_hidden,
+)
 from fairtrial.confidence.block_betting.planned_end import (
     NOBODY,
     end_after,
@@ -77,13 +83,6 @@ EASY = 1.5
 
 NONE_PAUSE = 1.0
 """Replaces `rules.pause` if "none" leads and rewards are bounded."""
-
-
-MOST_TRIED = 8
-"""Of how many leading candidates it is tried whether losses hide everything that they need."""
-
-HIDDEN = -2.0
-"""In place of what an item needs: losses hide it."""
 
 
 class Known(NamedTuple):
@@ -162,7 +161,7 @@ def _find_target(
     for _ in range(MOST_TRIED):
         fill_needs(state.book, rules.threshold, rules.separately, target, needs)
         _leave_out_hidden(model, limits, rules, losses, metric, target, needs)
-        if target == candidates or _can_show(needs, candidates):
+        if target == candidates or can_show(needs, candidates):
             return target
         passed[target] = 1
         target = _best_feasible(model, limits, state, metric, passed)
@@ -173,21 +172,6 @@ def _find_target(
     fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
     _leave_out_hidden(model, limits, rules, losses, metric, leader, needs)
     return leader
-
-
-@kernel
-def _can_show(needs: Floats, candidates: int) -> bool:
-    """Return whether losses hide no limit of a target, and not everything else that it needs.
-
-    Evidence against a rival counts only if the target keeps its limits.
-    """
-    is_open = is_any_hidden = False
-    for item in range(needs.size):
-        if needs[item] == HIDDEN and item >= candidates:
-            return False
-        is_any_hidden = is_any_hidden or needs[item] == HIDDEN
-        is_open = is_open or needs[item] >= 0.0
-    return is_open or not is_any_hidden
 
 
 @kernel
@@ -439,9 +423,8 @@ def plan_block_with_limits(
     size = _plan_counts(
         planned_by_losses(model, losses), limits, rules, state, known, needs, batch, planned
     )
-    for item in range(needs.size):
-        if needs[item] == HIDDEN:
-            state.forecast[0] = math.inf
+    if is_any_hidden(needs):
+        state.forecast[0] = math.inf
     left = pulls_until_end(rules, state.blocks)
     if left < math.inf:
         fit_to_end(planned, size, left)

@@ -1,15 +1,11 @@
-"""What lost pulls hide of an effect that is to be shown.
-
-Plans compare what can be shown: an arm that loses its results must not hold back all comparisons of
-others. All of this depends on earlier pulls only, so any rule leaves bets valid.
-"""
+"""What lost pulls hide of an effect that is to be shown."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.blocks import share_lost
+from fairtrial.confidence.block_betting.hidden import share_lost
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.limits import Metric, length_of
 from fairtrial.linear._kernels.matrices import Floats, dot, multiply

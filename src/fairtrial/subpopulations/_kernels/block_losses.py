@@ -2,7 +2,7 @@
 
 import math
 
-from fairtrial.confidence.block_betting.blocks import share_lost
+from fairtrial.confidence.block_betting.hidden import share_lost
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, uncounted
 from fairtrial.subpopulations._kernels.block_state import Rules, State
