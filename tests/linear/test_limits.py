@@ -365,7 +365,7 @@ def test_hostile_losses_seldom_rule_out_a_right_answer(name: str) -> None:
     asked, theta, answer = HARD[name]
     problem = Problem(**asked, reward_range=(0, 1))
     environment = BernoulliEnvironment(problem, theta)
-    number = effort.runs(20, whole=1_000)
+    number = effort.runs(8, whole=1_000)
 
     def loses(pull: Any, outcome: float, earlier: int) -> bool:
         # The first arm is broken after six pulls, and one success of the last in four is withheld.
