@@ -2,8 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 First = TypeVar("First")
 Second = TypeVar("Second")
@@ -25,6 +25,34 @@ def pairs(first: Iterable[First], second: Sequence[Second]) -> list[tuple[First,
     if long:
         return list(itertools.product(first, second))
     return list(zip(first, itertools.cycle(second), strict=False))
+
+
+def covering(*parameters: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Return the combinations of values for which a test runs: all of them under `--long`.
+
+    Otherwise they are a few in which every two values of two parameters come together at least
+    once: most faults of a combination need no more than two values.
+
+    Notes
+    -----
+    The next combination is the first of those that have the most pairs that were not there yet.
+    So the same parameters always give the same combinations.
+    """
+    combinations = list(itertools.product(*parameters))
+    if long:
+        return combinations
+    missing = {pair for combination in combinations for pair in _pairs_of(combination)}
+    chosen = []
+    while missing:
+        most = max(combinations, key=lambda found: len(missing.intersection(_pairs_of(found))))
+        chosen.append(most)
+        missing.difference_update(_pairs_of(most))
+    return chosen
+
+
+def _pairs_of(combination: Sequence[Any]) -> Iterator[tuple[tuple[int, Any], ...]]:
+    """Yield every two values of a combination, with the places of their parameters."""
+    return itertools.combinations(enumerate(combination), 2)
 
 
 def first(number: int, items: Sequence[First]) -> Sequence[First]:

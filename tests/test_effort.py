@@ -1,5 +1,7 @@
 """How many runs and values a short and a long test run have."""
 
+import itertools
+
 import pytest
 
 from tests import effort
@@ -15,3 +17,22 @@ def test_a_short_run_has_the_first_values_and_a_long_one_all(monkeypatch, long, 
 def test_a_short_run_makes_few_runs_and_a_long_one_all(monkeypatch, long, expected):
     monkeypatch.setattr(effort, "long", long)
     assert effort.runs(3, whole=50) == expected
+
+
+VALUES = ["a", "b", "c"], [False, True], [0, 1, 2, 3], [None, "x"]
+
+
+def test_a_short_run_has_every_two_values_of_two_parameters_in_few_combinations(monkeypatch):
+    monkeypatch.setattr(effort, "long", False)
+    chosen = effort.covering(*VALUES)
+    for first, second in itertools.combinations(range(len(VALUES)), 2):
+        expected = set(itertools.product(VALUES[first], VALUES[second]))
+        assert {(found[first], found[second]) for found in chosen} == expected
+    assert set(chosen) <= set(itertools.product(*VALUES))
+    assert len(chosen) <= 14  # 12 have a pair of the two longest parameters each
+    assert chosen == effort.covering(*VALUES)
+
+
+def test_a_long_run_has_all_combinations(monkeypatch):
+    monkeypatch.setattr(effort, "long", True)
+    assert effort.covering(*VALUES) == list(itertools.product(*VALUES))

@@ -1,13 +1,20 @@
 """The examples run, and find the right answer in their environments."""
 
+import contextlib
 import re
 import shutil
+import subprocess
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
 
 from fairtrial.cli import ExitCode
 from fairtrial.cli.app import app
 from fairtrial.races.scoring import Evaluation
+from tests import effort
 from tests.effort import runs
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -82,7 +89,6 @@ def test_the_comparison_holds_every_policy_against_the_bound(load):
 
 
 def test_the_configuration_runs(tmp_path):
-    from click.testing import CliRunner
 
     text = (EXAMPLES / "trial.toml").read_text(encoding="utf-8")
     table = '"../src/fairtrial/data/actg175/actg175.csv.gz"'
@@ -96,7 +102,6 @@ def test_the_configuration_runs(tmp_path):
 
 
 def test_the_lending_rules_are_planned_simulated_and_run(tmp_path):
-    from click.testing import CliRunner
 
     shutil.copy(EXAMPLES / "lending.toml", tmp_path)
     file = str(tmp_path / "lending.toml")
@@ -110,7 +115,6 @@ def test_the_lending_rules_are_planned_simulated_and_run(tmp_path):
 
 
 def test_the_plan_of_a_trial_has_its_scenarios(tmp_path):
-    from click.testing import CliRunner
 
     page = tmp_path / "plan.html"
     arguments = ["simulate", str(EXAMPLES / "actg175_plan.toml"), "--scenarios", "--report", page]
@@ -120,7 +124,6 @@ def test_the_plan_of_a_trial_has_its_scenarios(tmp_path):
 
 
 def test_the_plan_of_a_clinical_trial_answers_what_a_board_asks(tmp_path):
-    from click.testing import CliRunner
 
     text = (EXAMPLES / "clinical_plan.toml").read_text(encoding="utf-8")
     short = text.replace("max_pulls = 900", "max_pulls = 60")
@@ -135,11 +138,32 @@ def test_the_plan_of_a_clinical_trial_answers_what_a_board_asks(tmp_path):
     assert "Where to find what" in report
 
 
+def invoked(command, *, cwd, **_):
+    """Do what `subprocess.run` does with a command of the package, but in this process."""
+    with contextlib.chdir(cwd):
+        result = CliRunner().invoke(app, command[3:])
+    return subprocess.CompletedProcess(command, result.exit_code, result.stdout, result.stderr)
+
+
+@pytest.fixture
+def load_month(load, monkeypatch):
+    """Return a function that imports an example; its commands start processes under `--long`."""
+
+    def loaded(name):
+        example = load(name)
+        if not effort.long:
+            own = SimpleNamespace(**{**vars(subprocess), "run": invoked})
+            monkeypatch.setattr(example, "subprocess", own)
+        return example
+
+    return loaded
+
+
 def test_an_experimentation_team_goes_from_a_messy_table_to_a_decision_by_the_service(
-    load, tmp_path, capsys
+    load_month, tmp_path, capsys
 ):
     most = runs(150, whole=3_000)
-    found = load("experimentation_team").main(tmp_path, users=2_000, most=most)
+    found = load_month("experimentation_team").main(tmp_path, users=2_000, most=most)
     if most == 3_000:
         assert (found["answer"]["status"], found["answer"]["arm"]) == ("decided", "new")
     assert found["verified"]["ok"]
@@ -151,9 +175,9 @@ def test_an_experimentation_team_goes_from_a_messy_table_to_a_decision_by_the_se
     assert {"spring.html", "live.html"} <= {path.name for path in tmp_path.iterdir()}
 
 
-def test_a_masked_trial_goes_from_its_kits_to_its_final_report(load, tmp_path, capsys):
+def test_a_masked_trial_goes_from_its_kits_to_its_final_report(load_month, tmp_path, capsys):
     days = runs(40, whole=400)
-    answer = load("masked_trial").main(tmp_path, plan=False, days=days)
+    answer = load_month("masked_trial").main(tmp_path, plan=False, days=days)
     if days == 400:
         assert (answer.status, answer.arm) == ("decided", "C")
     assert answer.guarantee.proven

@@ -111,17 +111,17 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loses", [False, True])
 def test_ends_are_the_first_means_on_a_grid_that_single_results_do_not_reject(kind, loses):
-    rng, level = np.random.default_rng(5), 0.1
+    rng, level, steps = np.random.default_rng(5), 0.1, effort.runs(500, whole=2_000)
     values = [KINDS[kind](rng, int(n)).tolist() for n in rng.integers(1, 12, 12)]
     values[3] = []
     lost = rng.integers(0, 3, 12).tolist() if loses else [0] * 12
     found = means_in_range(blocks_of(values, lost), 0.0, 1.0, level)
-    grid, needed = np.linspace(0.0, 1.0, 2_001), math.log(2.0 / level)
+    grid, needed = np.linspace(0.0, 1.0, steps + 1), math.log(2.0 / level)
     lower = next(m for m in grid if slow_log_wealth(values, lost, m, level) < needed)
     turned = [[1.0 - value for value in own] for own in values]
     upper = 1.0 - next(m for m in grid if slow_log_wealth(turned, lost, m, level) < needed)
-    assert lower - 5e-4 <= found.lower[0] <= lower + 1e-8
-    assert upper - 1e-8 <= found.upper[0] <= upper + 5e-4
+    assert lower - 1.0 / steps <= found.lower[0] <= lower + 1e-8
+    assert upper - 1e-8 <= found.upper[0] <= upper + 1.0 / steps
     told = np.concatenate([np.array(own) for own in values])
     assert found.mean[0] == pytest.approx(told.mean())
 

@@ -14,6 +14,7 @@ from fairtrial.errors import (
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests import effort
 from tests.messages import raises
 
 ARMS, GROUPS = ["a", "b", "c"], ["young", "old"]
@@ -221,9 +222,10 @@ def arrive_until_the_end(study, closing, seed, gives_up=0.1):
     raise AssertionError("the study does not end")
 
 
-@pytest.mark.parametrize("closing", [0, 50, 78])
-@pytest.mark.parametrize("losses", ["informative", "ignorable"])
-@pytest.mark.parametrize("name", ENDING)
+@pytest.mark.parametrize(
+    ("name", "losses", "closing"),
+    effort.covering(ENDING, ["informative", "ignorable"], [0, 50, 78]),
+)
 def test_a_planned_end_does_not_wait_for_a_closed_group(name, losses, closing):
     problem, store = ENDING[name], MemoryStore()
     policy = BlockBetting(problem, max_pulls=80, planned_end=True, losses=losses)
@@ -345,10 +347,12 @@ MEASURED = Problem(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("problem", [PROBLEM, MEASURED], ids=["one measure", "two"])
-@pytest.mark.parametrize("losses", ["informative", "ignorable"])
-@pytest.mark.parametrize("before", [0, 2, 35, 70])
-def test_everything_can_be_shown_after_a_closing_at_any_time(problem, losses, before):
+@pytest.mark.parametrize(
+    ("measures", "losses", "before"),
+    effort.covering(["one", "two"], ["informative", "ignorable"], [0, 2, 35, 70]),
+)
+def test_everything_can_be_shown_after_a_closing_at_any_time(measures, losses, before):
+    problem = PROBLEM if measures == "one" else MEASURED
     policy = BlockBetting(problem, delta=0.05, losses=losses)
     study = Study.create(problem, policy, storage=MemoryStore(), name="trial", seed=7)
     for step in range(before + 40):

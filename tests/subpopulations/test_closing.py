@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairtrial.subpopulations import BlockBetting, Problem
-from tests.effort import runs, tolerated
+from tests.effort import covering, runs, tolerated
 
 DELTA = 0.1
 ARMS = ["a", "b", "c", "d"]
@@ -182,10 +182,10 @@ def happen(study, problem, closings, seed):
     raise AssertionError("the study does not end")
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-@pytest.mark.parametrize("losses", OPTIONS)
-@pytest.mark.parametrize("closings", CLOSINGS)
-@pytest.mark.parametrize("delta", [1e-6, 0.4])
+@pytest.mark.parametrize(
+    ("name", "losses", "closings", "delta"),
+    covering(QUESTIONS, OPTIONS, CLOSINGS, [1e-6, 0.4]),
+)
 def test_a_policy_restored_at_every_step_ends_as_one_that_never_paused(
     name, losses, closings, delta
 ):

@@ -716,7 +716,7 @@ def test_no_bet_grows_on_average_under_its_hypothesis_whatever_the_dependence(rh
     )
     source = coins([(0.5, 0.2), (0.6, 0.25)])
     checked = 0
-    for seed in range(effort.runs(3, whole=20)):
+    for seed in range(effort.runs(2, whole=20)):
         _, mirror, block = plan_with(problem, source, seed, 20)
         target, rng = block["target"], np.random.default_rng(seed)
         if target == 2:

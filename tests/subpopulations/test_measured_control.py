@@ -216,7 +216,7 @@ def test_bets_pay_what_the_slow_ones_do(noise, more):
     policy, rng = BlockBetting(problem, delta=0.05, seed=1), np.random.default_rng(0)
     mirror = Mirror(policy)
     blocks_paid, beside = 0, 0.0
-    while not policy.stopped and policy.told < effort.runs(400, whole=600):
+    while not policy.stopped and policy.told < effort.runs(250, whole=600):
         pull = policy.ask()
         mirror.follow()
         values = source.draw(pull.action, rng)

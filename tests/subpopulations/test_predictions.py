@@ -18,6 +18,7 @@ from fairtrial.subpopulations._kernels.measures.state import (
     TARGET,
     opened,
 )
+from tests import effort
 from tests.messages import raises
 
 
@@ -249,7 +250,7 @@ def test_predictions_with_another_mean_than_stated_are_warned_of():
 def test_no_bet_gains_on_average_under_its_null(arms, limits, end):
     """Exact means of every bet of random blocks, over laws on three by three points."""
     found, placed, floors_too = [], 0, False
-    for seed in range(4):
+    for seed in effort.first(2, [3, 2, 1, 0]):
         problem = problem_of(arms, ("x", "y"), **limits)
         policy = BlockBetting(problem, seed=seed, initial_pulls=6, **end)
         units = Units(problem, seed, gap=0.1 * seed)
