@@ -8,11 +8,11 @@ import numpy as np
 
 from fairtrial.causal._kernels.betting_bets import (
     correct_bets,
-    find_in_bets,
     is_bet_on,
-    lose_in_bets,
     multiply_bets,
     place_bets,
+    take_late_row,
+    take_lost_row,
 )
 from fairtrial.causal._kernels.betting_plans import (
     believe,
@@ -253,7 +253,7 @@ def tell_late(arrays: Arrays, action: int, tag: int, row: Row, number: int) -> b
         multiply_bets(model, state, slot, row[0], row[1], number)
         _settle(model, rules, state)
     else:
-        find_in_bets(model, state, slot, action, row[0], row[1], number)
+        take_late_row(model, state, slot, action, row[0], row[1], number)
     return True
 
 
@@ -270,7 +270,7 @@ def lose(arrays: Arrays, action: int, tag: int) -> None:
         return
     note_loss(state.blocks, slot, action, rules.pulls_again)
     if not rules.pulls_again:
-        lose_in_bets(model, state, slot, action)
+        take_lost_row(model, state, slot, action)
         _settle(model, rules, state)
 
 

@@ -537,7 +537,7 @@ def correct_bets(
 
 
 @kernel
-def lose_in_bets(model: Model, state: State, slot: int, action: int) -> None:
+def take_lost_row(model: Model, state: State, slot: int, action: int) -> None:
     """Multiply a lost row's factor into every bet of its block."""
     for bet in range(state.bets.number[slot]):
         if state.bets.ledger[slot, bet] != NO_BET:
@@ -545,7 +545,7 @@ def lose_in_bets(model: Model, state: State, slot: int, action: int) -> None:
 
 
 @kernel
-def find_in_bets(
+def take_late_row(
     model: Model, state: State, slot: int, action: int, cell: int, outcome: float, row: int
 ) -> None:
     """Replace the factor of a row that was lost and has arrived, in every bet of its block."""

@@ -48,7 +48,7 @@ from fairtrial.linear._kernels.losses import (
     Losses,
     hidden_by_losses,
     is_hidden,
-    planned_by_losses,
+    model_after_losses,
     shares_lost,
 )
 from fairtrial.linear._kernels.matrices import (
@@ -421,7 +421,7 @@ def plan_block_with_limits(
         state.prediction[slot, i] = metric.theta[i]
     planned = np.empty(model.arms.shape[0])
     size = _plan_counts(
-        planned_by_losses(model, losses), limits, rules, state, known, needs, batch, planned
+        model_after_losses(model, losses), limits, rules, state, known, needs, batch, planned
     )
     if is_any_hidden(needs):
         state.forecast[0] = math.inf

@@ -102,7 +102,7 @@ def _weights(metric: Metric, direction: Floats) -> Floats:
 
 
 @kernel
-def planned_by_losses(model: Model, losses: Losses) -> Model:
+def model_after_losses(model: Model, losses: Losses) -> Model:
     """Return the model to plan with: the more pulls of an arm are lost, the less it measures."""
     arms = model.arms.copy()
     for k in range(losses.shares.size):
