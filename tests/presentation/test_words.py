@@ -212,3 +212,12 @@ def test_nothing_is_said_of_the_growth_of_evidence_before_a_result_counts(settle
     running = Recommendation(None, "running")
     progress = ft.core.Progress(running, 60, 50, 10, remaining=1e12, settled=settled)
     assert bool(out_of_sight(progress)) == is_said
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-18, 1e12, 1e300])
+def test_a_column_in_any_unit_shows_the_digits_of_its_numbers(unit):
+    values = [0.7104 * unit, -0.0741 * unit]
+    shown = [fixed(value, decimals(values)) for value in values]
+    found = [float(text.replace("\N{MINUS SIGN}", "-")) for text in shown]
+    assert found == pytest.approx(values, rel=1e-3)
+    assert max(map(len, shown)) < 15

@@ -61,6 +61,10 @@ TITLES_OF_CLAIMS = {
 """What a study or a usual design can claim of an arm."""
 
 
+_LARGEST_WITH_ALL_DIGITS = 1e9
+_MOST_DECIMALS = 9
+"""Beyond these, numbers have an exponent."""
+
 _NEARLY_ALL = 0.9
 """A forecast beyond this part of a bound says no more than the bound."""
 _FARTHEST = 100
@@ -80,7 +84,7 @@ def number(value: float | None, digits: int = 4) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else MINUS + "∞"
     # Use no decimals where `digits` digits would need an exponent.
-    whole = min(1000, 10**digits - 0.5) <= abs(value) < 1e9
+    whole = min(1000, 10**digits - 0.5) <= abs(value) < _LARGEST_WITH_ALL_DIGITS
     text = f"{value:,.0f}" if whole else f"{value:.{digits}g}"
     return text.replace("-", MINUS)
 
@@ -110,19 +114,23 @@ def decimals(values: Iterable[float | None], digits: int = 4) -> int:
     """
     largest = max((abs(value) for value in map(finite, values) if value is not None), default=0.0)
     whole = math.floor(math.log10(largest)) if largest > 0 else digits - 1
-    return min(max(digits - 1 - whole, 0), 9)
+    return max(digits - 1 - whole, 0)
 
 
 def fixed(value: float | None, places: int) -> str:
     """Return a number with a fixed number of decimals, for columns of a table.
 
+    Very small and very large numbers are rounded in the same way, and shown with an exponent.
+
     Examples
     --------
-    >>> fixed(0.5, 3), fixed(1132.0, 0)
-    ('0.500', '1,132')
+    >>> fixed(0.5, 3), fixed(1132.0, 0), fixed(2.5e12, 0)
+    ('0.500', '1,132', '2.5e+12')
     """
-    if finite(value) is None:
+    if value is None or not math.isfinite(value):
         return number(value)
+    if places > _MOST_DECIMALS or abs(value) >= _LARGEST_WITH_ALL_DIGITS:
+        return number(round(value, places))
     text = f"{value:,.{places}f}"
     return text.replace("-", MINUS) if float(text.replace(",", "")) else text.replace("-", "")
 
