@@ -44,6 +44,7 @@ __all__ = [
     "inlined",
     "interpreted",
     "kernel",
+    "shared",
     "tier",
     "unchecked",
     "uncounted",
@@ -267,6 +268,11 @@ def apart(function: Callable[..., Any]) -> Kernel:
 
 class Apart(Kernel):
     """A kernel that others call by its name."""
+
+
+def shared(function: Callable[..., Any]) -> Kernel:
+    """Make a function a kernel that is `apart`, and `uncounted`."""
+    return Apart(function, {"nogil": True, "_nrt": False})
 
 
 uncounted = kernel(_nrt=False)

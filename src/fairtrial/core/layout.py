@@ -21,7 +21,7 @@ from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_t
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import kernel, shared
 
 __all__ = ["Array", "Layout", "opener"]
 
@@ -100,13 +100,14 @@ class Layout(Generic[State]):
     """
 
     def __init__(self, declaration: type[State], compiler: Callable[[Any], Any] = kernel) -> None:
+        self.declaration = declaration
         self.arrays = tuple(_arrays_of(declaration))
         self.dimensions = _dimensions_of(self.arrays)
         buffers = {array.buffer for array in self.arrays}
         self._buffers = tuple(name for name in ("floats", "integers") if name in buffers)
         # Every run of a simulation allocates a state of the same dimensions.
         self._sizes_of = functools.lru_cache(maxsize=256)(self._sum_up)
-        self.view: Callable[..., State] = self._compose(declaration)
+        self.view: Callable[..., State] = self._compose("open", "", "return {}")
         self.open: Callable[..., State] = compiler(self.view)
 
     # ------------------------------------------------------------------ allocating
@@ -189,12 +190,22 @@ class Layout(Generic[State]):
 
     # --------------------------------------------------------------------- opening
 
-    def _compose(self, declaration: type[State]) -> Callable[..., State]:
-        """Return the function that opens the buffers; it is compiled from generated source."""
+    def into_room(self) -> Callable[..., None]:
+        """Return the kernel that opens the buffers into a room; its machine code exists once."""
+        filler: Callable[..., None] = shared(self._compose("fill", "room, ", "put(room, {})"))
+        return filler
+
+    def _compose(self, verb: str, first: str, last: str) -> Callable[..., Any]:
+        """Return a function that opens the buffers; it is compiled from generated source.
+
+        `first` is what it takes before the buffers, and `last` what it does with the opened tuple.
+        """
+        declaration = self.declaration
         module = sys.modules[declaration.__module__]
         types: dict[str, type] = {}
         head = self._buffers[-1]
-        lines = [f"def open_{declaration.__name__}({', '.join(self._buffers)}):"]
+        name = f"{verb}_{declaration.__name__}"
+        lines = [f"def {name}({first}{', '.join(self._buffers)}):"]
         lines += [f"    {name} = int({head}[{i}])" for i, name in enumerate(self.dimensions)]
         lines += [f"    at_{name} = 0" for name in self._buffers[:-1]]
         lines += [f"    at_{head} = {len(self.dimensions)}"]
@@ -203,23 +214,33 @@ class Layout(Generic[State]):
             mine = [array for array in self.arrays if array.buffer == buffer]
             for shape, alike in itertools.groupby(mine, key=lambda array: array.shape):
                 lines += _opening(buffer, shape, list(alike), opened)
-        lines.append(f"    return {_construction(declaration, '', opened, types)}")
+        lines.append(f"    {last.format(_construction(declaration, '', opened, types))}")
         source = "\n".join(lines) + "\n"
         # numba keeps the compiled code beside the module that holds the declaration.
-        namespace: dict[str, Any] = {**types, "__name__": declaration.__module__}
+        namespace: dict[str, Any] = {**types, "put": put, "__name__": declaration.__module__}
         exec(compile(source, str(module.__file__), "exec"), namespace)  # noqa: S102
-        function: Callable[..., State] = namespace[f"open_{declaration.__name__}"]
+        function: Callable[..., Any] = namespace[name]
         return function
 
 
-def by_reference(opened: State) -> State:
-    """Return what was opened; in machine code, a pointer to it (`fairtrial.core.references`)."""
-    return opened
+def room_for(declaration: type) -> list[Any]:
+    """Return a place for an opened tuple; in machine code, on the stack (`core.references`)."""
+    return []
 
 
-def each_by_reference(opened: State) -> State:
-    """Return what was opened; in machine code, its fields, by pointers if they are tuples."""
-    return opened
+def put(room: list[Any], opened: Any) -> None:
+    """Put an opened tuple into its room."""
+    room.append(opened)
+
+
+def opened_in(room: list[Any]) -> Any:
+    """Return what is in a room; in machine code, a pointer to it."""
+    return room[0]
+
+
+def each_opened_in(room: list[Any]) -> Any:
+    """Return what is in a room; in machine code, its fields, by pointers if they are tuples."""
+    return room[0]
 
 
 def opener(constants: Layout[Any], state: Layout[Any]) -> Callable[[Any], Any]:
@@ -234,15 +255,24 @@ def opener(constants: Layout[Any], state: Layout[Any]) -> Callable[[Any], Any]:
     constants, state : Layout
         The layouts of the buffers. The kernel returns what is declared in them, in this order.
     """
-    open_constants, open_state = constants.open, state.open
+    fill_constants, fill_state = constants.into_room(), state.into_room()
+    declared_constants, declared_state = constants.declaration, state.declaration
 
     @kernel(inline="always")
     def opened(arrays: Any) -> Any:
-        constants = each_by_reference(open_constants(arrays[0]))
-        return constants, by_reference(open_state(arrays[1], arrays[2]))
+        room_of_constants = room_for(declared_constants)
+        fill_constants(room_of_constants, arrays[0])
+        room_of_state = room_for(declared_state)
+        fill_state(room_of_state, arrays[1], arrays[2])
+        return each_opened_in(room_of_constants), opened_in(room_of_state)
 
     opens: Callable[[Any], Any] = opened
     return opens
+
+
+def kind_of(array: Any) -> type:
+    """Return what the numbers of a declared array are: `float` or `int`."""
+    return _ARRAYS[array]
 
 
 def _arrays_of(declaration: Any, prefix: str = "") -> Iterator[Array]:

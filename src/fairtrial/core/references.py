@@ -10,7 +10,7 @@ because Python holds the buffers during the whole call.
 # mypy: allow-untyped-calls, allow-untyped-decorators, allow-subclassing-any
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from numba.core import cgutils, types
 from numba.core.datamodel import models
@@ -18,7 +18,7 @@ from numba.core.imputils import impl_ret_borrowed, lower_builtin, lower_getattr_
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import register_model, type_callable
 
-from fairtrial.core.layout import by_reference, each_by_reference
+from fairtrial.core.layout import each_opened_in, kind_of, opened_in, put, room_for
 
 
 class Reference(types.Type):
@@ -71,24 +71,62 @@ def _field(context: Any, builder: Any, kind: Any, pointer: Any, index: int) -> A
     return impl_ret_borrowed(context, builder, kind[index], builder.load(place))
 
 
-@type_callable(by_reference)
-def _type_by_reference(_context: Any) -> Any:
-    return lambda opened: Reference(opened)
+def type_of(declaration: type) -> Any:
+    """Return the type of the tuple that a layout of this declaration opens."""
+    hints = get_type_hints(declaration, include_extras=True)
+    fields = [_type_of_field(hints[name]) for name in declaration._fields]
+    return types.BaseTuple.from_types(fields, declaration)
 
 
-@lower_builtin(by_reference, types.BaseNamedTuple)
-def _put_on_stack(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-    return cgutils.alloca_once_value(builder, arguments[0])
+def _type_of_field(hint: Any) -> Any:
+    if get_origin(hint) is Annotated:
+        base, shape = get_args(hint)
+        return types.Array(_NUMBERS[kind_of(base)], len(shape.split()), "C")
+    return _NUMBERS[hint] if hint in _NUMBERS else type_of(hint)
 
 
-@type_callable(each_by_reference)
-def _type_each_by_reference(_context: Any) -> Any:
-    return lambda opened: types.Tuple(tuple(map(_shared, opened.types)))
+_NUMBERS = {float: types.float64, int: types.int64, bool: types.boolean}
 
 
-@lower_builtin(each_by_reference, types.BaseNamedTuple)
-def _put_each_on_stack(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    (kind,) = signature.args
-    pointer = cgutils.alloca_once_value(builder, arguments[0])
-    fields = [_field(context, builder, kind, pointer, i) for i in range(len(kind))]
+@type_callable(room_for)
+def _type_room(_context: Any) -> Any:
+    return lambda declaration: Reference(type_of(declaration.instance_class))
+
+
+@lower_builtin(room_for, types.NamedTupleClass)
+def _make_room(context: Any, builder: Any, signature: Any, _arguments: Any) -> Any:
+    return cgutils.alloca_once(builder, context.get_value_type(signature.return_type.target))
+
+
+@type_callable(put)
+def _type_put(_context: Any) -> Any:
+    return lambda room, opened: types.none if room.target == opened else None
+
+
+@lower_builtin(put, Reference, types.BaseNamedTuple)
+def _put(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    room, opened = arguments
+    builder.store(opened, room)
+    return context.get_dummy_value()
+
+
+@type_callable(opened_in)
+def _type_opened(_context: Any) -> Any:
+    return lambda room: room
+
+
+@lower_builtin(opened_in, Reference)
+def _opened(_context: Any, _builder: Any, _signature: Any, arguments: Any) -> Any:
+    return arguments[0]
+
+
+@type_callable(each_opened_in)
+def _type_each_opened(_context: Any) -> Any:
+    return lambda room: types.Tuple(tuple(map(_shared, room.target.types)))
+
+
+@lower_builtin(each_opened_in, Reference)
+def _each_opened(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    kind = signature.args[0].target
+    fields = [_field(context, builder, kind, arguments[0], i) for i in range(len(kind))]
     return context.make_tuple(builder, signature.return_type, fields)
