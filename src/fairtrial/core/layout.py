@@ -223,7 +223,7 @@ class Layout(Generic[State]):
         return function
 
 
-def room_for(declaration: type) -> list[Any]:
+def room_for(_declaration: type) -> list[Any]:
     """Return a place for an opened tuple; in machine code, on the stack (`core.references`)."""
     return []
 

@@ -11,7 +11,7 @@ from fairtrial.confidence.special_kernels import (
     stylised_threshold,
 )
 from fairtrial.core.arithmetic import square, sum_of
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import apart, kernel
 from fairtrial.subpopulations._kernels.indices import (
     ITERATED_LOGARITHM,
     STYLISED,
@@ -31,7 +31,7 @@ LOG_2 = math.log(2.0)
 """Largest excess of a proven test's evidence over half the weakest pitfall."""
 
 
-@kernel
+@apart
 def evidence_for(model: Model, rules: Rules, state: State, enough: float) -> float:
     """Return the evidence for the best answer, in nats; at `rules.level` the answer may be given.
 

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from fairtrial.core.arithmetic import sum_of
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import apart, kernel
 from fairtrial.subpopulations._kernels.allocations import weakest_gradient
 from fairtrial.subpopulations._kernels.block_plans import item_gradient, item_value
 from fairtrial.subpopulations._kernels.control_limits import (
@@ -91,7 +91,7 @@ def cuts_at(
 # --------------------------------------------------------------- limits against a control
 
 
-@kernel
+@apart
 def _items_at(
     model: Model, means: Floats, best: int, shares: Floats, lam: Floats, values: Floats
 ) -> Alternative:

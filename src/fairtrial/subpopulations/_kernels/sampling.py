@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.arithmetic import square, sum_of
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import apart, inlined, kernel
 from fairtrial.core.philox import philox_uniform
 from fairtrial.subpopulations._kernels.allocations import (
     NEGLIGIBLE,
@@ -310,7 +310,7 @@ def _largest_square(model: Model, state: State) -> float:
     return largest if largest > 0.0 else 1.0
 
 
-@kernel(forceinline=True)
+@apart
 def _paper(model: Model, rules: Rules, state: State, group: int) -> int:
     arms, groups = state.counts.shape[0], state.counts.shape[1]
     shares = state.shares
@@ -335,7 +335,7 @@ def _paper(model: Model, rules: Rules, state: State, group: int) -> int:
     return _most_owed(state, group)
 
 
-@kernel(forceinline=True)
+@apart
 def _exact(model: Model, rules: Rules, state: State, group: int) -> int:
     variances = np.empty(state.counts.shape)
     _fill_variances(model, rules, state, variances)
@@ -354,7 +354,7 @@ def _exact(model: Model, rules: Rules, state: State, group: int) -> int:
     return _most_owed_share(state, group)
 
 
-@kernel(forceinline=True)
+@apart
 def _plain(model: Model, rules: Rules, state: State, group: int, key: Words, number: int) -> int:
     arms = state.counts.shape[0]
     variances = np.empty(state.counts.shape)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import apart, kernel
 from fairtrial.subpopulations._kernels.measures.items import (
     Programmes,
     Work,
@@ -90,7 +90,7 @@ def cuts_at(
     return least, cuts
 
 
-@kernel
+@apart
 def _open(
     model: Model, means: Floats, covariances: Floats, explained: Floats, leader: int
 ) -> tuple[Programmes, Work]:
@@ -107,7 +107,7 @@ def _open(
     return programmes, new_work(model)
 
 
-@kernel
+@apart
 def _fill_values(
     model: Model, programmes: Programmes, leader: int, pulls: Floats, work: Work, values: Floats
 ) -> None:
