@@ -32,7 +32,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     pulls_until_end,
     size_until_end,
 )
-from fairtrial.core.arithmetic import square
+from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import apart, inlined, kernel
 from fairtrial.linear._kernels.limits import (
     Limits,
@@ -343,7 +343,7 @@ def _doubted_direction(
     number = fill_rival_rows(
         model, limits, limits.rival, rules.tolerance, leader, item, rows, constants
     )
-    number_of_results = known.losses.counts.sum()
+    number_of_results = sum_of(known.losses.counts)
     short = np.empty(number)
     first = 0
     for row in range(number):
