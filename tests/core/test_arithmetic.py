@@ -34,13 +34,10 @@ _TRANSCENDENTAL = {"exp", "log", "log1p", "expm1", "sin", "cos", "tan", "tanh", 
 EXACT_OR_UNDECISIVE = {
     "sum of whole numbers": {
         ("confidence/block_betting/blocks.py", "planned.sum()"),
-        ("linear/_kernels/limited_plans.py", "state.counts.sum()"),
         ("linear/_kernels/planning.py", "counts.sum()"),
         ("causal/_kernels/betting.py", "state.rows.sum()"),
         ("causal/_kernels/betting_bets.py", "state.blocks.planned[slot].sum()"),
         ("causal/_kernels/betting_bets.py", "state.counts.sum()"),
-        ("causal/_kernels/betting_bets.py", "state.blocks.lost.sum()"),
-        ("causal/_kernels/betting_bets.py", "state.blocks.came.sum()"),
         ("causal/_kernels/betting_bets.py", "state.rows.sum()"),
         ("causal/_kernels/betting_bets.py", "usable.sum()"),
         ("causal/_kernels/betting_plans.py", "number.sum()"),
