@@ -1,6 +1,7 @@
 """The bets of a block: how they are frozen, moved by results, and paid."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     target_of,
 )
 from fairtrial.core.arithmetic import square, sum_of
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, kernel, uncounted
 from fairtrial.subpopulations._kernels.block_losses import lift_by_losses
 from fairtrial.subpopulations._kernels.block_state import (
     Estimates,
@@ -52,6 +53,7 @@ from fairtrial.subpopulations._kernels.model import (
     CEILING,
     FLOOR,
     NO_CONTROL,
+    Floats,
     Model,
     divide,
     fill,
@@ -59,12 +61,21 @@ from fairtrial.subpopulations._kernels.model import (
     with_limits,
 )
 from fairtrial.subpopulations._kernels.pitfalls import (
+    Alternative,
     alternative_of,
     nearest_allowed,
     pair_value,
 )
 
 # ----------------------------------------------------------------------- freezing bets
+
+
+class _Rivals(NamedTuple):
+    """What the bets on all rivals of a block share, in a problem without a control."""
+
+    precisions: Floats  # by the block's pulls, shape (K, G)
+    nearest: Floats  # by rival, for both arms of its pair, shape (K, ROLES, G)
+    alternative: Alternative
 
 
 @kernel
@@ -83,13 +94,17 @@ def place_bets(
         return
     if state.runner_up[slot] != NOBODY and is_lacking(end, leader):
         _bet_on_gap(model, rules, state, slot, leader, seen, end)
+    rivals = _Rivals(
+        np.empty((arms, groups)), np.zeros((arms, ROLES, groups)), alternative_of(model)
+    )
+    divide(rivals.precisions, state.blocks.planned[slot].reshape((arms, groups)), seen.variances)
     for bet in range(bets.number[slot]):
         side, group = (bet - arms) // groups, (bet - arms) % groups
         if not (is_wanted(state.book, bet, leader, rules.separately) and is_lacking(end, bet)):
             continue
         if bet < arms:
             if model.control == NO_CONTROL:
-                _bet_on_rival(model, rules, state, slot, bet, seen, end)
+                _bet_on_rival(model, rules, state, slot, bet, seen, end, rivals)
             else:
                 _bet_on_rows(model, rules, state, slot, bet, seen, end)
             if leaves_tie(state, slot, bet, end):
@@ -126,9 +141,16 @@ def _place_exact_bets(rules: Rules, state: State, slot: int, end: End) -> None:
         state.book.led[target] = 1
 
 
-@kernel(inline="always")
+@uncounted
 def _bet_on_rival(
-    model: Model, rules: Rules, state: State, slot: int, k: int, seen: Estimates, end: End
+    model: Model,
+    rules: Rules,
+    state: State,
+    slot: int,
+    k: int,
+    seen: Estimates,
+    end: End,
+    rivals: _Rivals,
 ) -> None:
     """Freeze the bet against "k is feasible and at least as good as the leader".
 
@@ -136,18 +158,13 @@ def _bet_on_rival(
     are built from the multiplier and limit terms of the proof, so the effect is at most 0 under the
     null even if the solver is inexact.
     """
-    means, variances = seen.means, seen.variances
+    means, precisions, lam = seen.means, rivals.precisions, rivals.nearest
     arms, groups = means.shape
     leader = state.target[slot]
     limits = model.rival_limits
-    precisions = np.empty((arms, groups))
-    divide(precisions, state.blocks.planned[slot].reshape((arms, groups)), variances)
-    # One slot per arm; a constant slot would compile all of this again.
-    lam = np.zeros((arms, ROLES, groups))
     multiplier = 0.0
     if leader < arms:
-        alternative = alternative_of(model)
-        _, multiplier = pair_value(leader, k, means, precisions, alternative, lam, k)
+        _, multiplier = pair_value(leader, k, means, precisions, rivals.alternative, lam, k)
     else:
         for group in range(groups):
             lam[k, 1, group] = nearest_allowed(means[k, group], limits, k, group)
@@ -177,7 +194,7 @@ def _bet_on_rival(
     _freeze(model, rules, state, slot, k, seen, 0.0, end)
 
 
-@kernel
+@uncounted
 def _bet_on_gap(
     model: Model, rules: Rules, state: State, slot: int, k: int, seen: Estimates, end: End
 ) -> None:
@@ -238,7 +255,7 @@ def _bet_on_rows(
     _freeze(model, rules, state, slot, k, seen, 0.0, end)
 
 
-@kernel
+@uncounted
 def _bet_on_limit(
     model: Model, rules: Rules, state: State, slot: int, bet: int, seen: Estimates, end: End
 ) -> None:
@@ -299,7 +316,7 @@ def _bet_on_difference(
     _freeze(model, rules, state, slot, bet, own, 0.0, end)
 
 
-@kernel(inline="always")
+@uncounted
 def _freeze(
     model: Model,
     rules: Rules,

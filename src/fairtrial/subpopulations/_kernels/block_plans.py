@@ -415,7 +415,7 @@ def add_gradient(weight: float, gradient: Floats, per_cost: Floats, pull: Floats
             pull[k * groups + group] += weight * gradient[k, group] * per_cost[k, group]
 
 
-@kernel
+@uncounted
 def _start_shares(
     leader: int,
     means: Floats,
@@ -445,7 +445,7 @@ def blend_shares(before: Floats, shares: Floats) -> None:
             shares[k, group] = shares[k, group] / whole if whole > 0.0 else 1.0 / shares.size
 
 
-@kernel
+@uncounted
 def _mark_useful_cells(
     item: int, leader: int, means: Floats, alternative: Alternative, useful: Floats
 ) -> None:
@@ -465,7 +465,7 @@ def _mark_useful_cells(
             useful[item, group] = 1.0
 
 
-@kernel
+@uncounted
 def _mark_limit_of(
     item: int, leader: int, arms: int, alternative: Alternative, useful: Floats
 ) -> None:
@@ -480,7 +480,7 @@ def _mark_limit_of(
             useful[leader, i] = useful[alternative.control, i] = 1.0
 
 
-@kernel
+@uncounted
 def _mark_differences(k: int, means: Floats, alternative: Alternative, useful: Floats) -> None:
     """Mark the cells in which arm k is compared with the control, if the comparison can matter.
 
@@ -612,7 +612,7 @@ def keep_open(active: Floats, book: Book, support: Booleans, number: int) -> int
     return number
 
 
-@kernel
+@uncounted
 def _mark_cells_of(item: int, leader: int, alternative: Alternative, support: Booleans) -> None:
     """Mark every cell of an item whose mean is exactly on its border.
 
