@@ -554,3 +554,32 @@ def test_the_right_answer_is_seldom_rejected_in_a_range(name: str) -> None:
     problem = Problem(arms, groups, None, floors, reward_range=(0, 1))
     environment = BernoulliEnvironment(problem, means)
     assert share_rejected(problem, environment, truth, 300) <= TOLERATED
+
+
+def test_an_end_tells_replacements_that_were_never_made_from_planned_pulls() -> None:
+    options = {"max_pulls": 120, "planned_end": True, "losses": "ignorable", "seed": 3}
+    policy = equal(BlockBetting(WITH_RANGE, **options), 80)
+    open_ = [policy.ask() for _ in range(20)]
+    policy.close_group("y")
+    lost = {"x": 2, "y": 3}  # of the pulls in flight, when nobody is asked for in group y any more
+    for pull in open_:
+        group = pull.labels["group"]
+        if lost[group]:
+            lost[group] -= 1
+            policy.fail(pull)
+        else:
+            policy.tell(pull, 0.5)
+    while not policy.stopped:
+        for pull in policy.ask(1, group="x"):
+            policy.tell(pull, 0.5)
+    losses = policy.progress().losses
+    assert losses is not None
+    assert (losses.made_again, losses.as_worst + losses.in_no_bet) == (2, 3)
+    never = 120 - (policy.asked - losses.made_again)
+    assert never > 3
+    assert policy.recommend().reason.startswith(
+        f"the planned end of 120 pulls is reached: {policy.asked} were asked for, 2 of them in "
+        f"place of lost ones; {never} planned pulls of the closed group y are not made, and count "
+        "as their worst"
+    )
+    assert any(one.startswith(f"{never} planned pulls") for one in policy.remarks_on_arms())

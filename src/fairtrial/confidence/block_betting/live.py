@@ -653,6 +653,11 @@ class LiveBlocks:
         )
 
     @property
+    def replacements_never_made(self) -> tuple[int, ...]:
+        """The actions of the pulls in `never_issued` that would have been in place of lost ones."""
+        return ()
+
+    @property
     def may_make_more_again(self) -> bool:
         """Whether a pull that gets lost now can be made again, unless its arm is closed."""
         return self._makes_again and self._has_replacements

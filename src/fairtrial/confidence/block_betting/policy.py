@@ -289,7 +289,20 @@ class BlockPolicy(FixedConfidencePolicy):
 
     def _said_of_never_made(self) -> tuple[str, ...]:
         of_closed = self._never_made_of_closed()
-        return said_of_never_made(len(self._blocks.never_issued) - of_closed.total(), of_closed)
+        return said_of_never_made(self._planned_never_made.total() - of_closed.total(), of_closed)
+
+    @property
+    def _planned_never_made(self) -> Counter[int]:
+        """The number of planned pulls that are not made, by action.
+
+        Without those in place of lost pulls that nobody will make any more: they count among the
+        lost ones.
+        """
+        never = Counter(action for action, _ in self._blocks.never_issued)
+        replacements = self._blocks.replacements_never_made
+        return never - Counter(
+            action for action in replacements if self.stopped or not self._can_be_made(action)
+        )
 
     def _how_lost_count(self) -> Mapping[str, int]:
         """Return how many lost pulls are treated in which way; nothing of finished experiments."""
@@ -306,7 +319,7 @@ class BlockPolicy(FixedConfidencePolicy):
         closed = {"arm": self.closed_arms, "group": self.closed_groups}
         if not any(closed.values()):
             return Counter()
-        cells = [self.problem.labels(action) for action, _ in self._blocks.never_issued]
+        cells = map(self.problem.labels, self._planned_never_made.elements())
         parts = [
             next((f"{name} {cell[name]}" for name in closed if cell.get(name) in closed[name]), "")
             for cell in cells
@@ -650,7 +663,7 @@ class BlockPolicy(FixedConfidencePolicy):
         may be made again. The end counts each planned pull once.
         """
         reached = f"the planned end of {plural(end, 'pull')} is reached"
-        again = self.asked - (end - len(self._blocks.never_issued))
+        again = self.asked - (end - self._planned_never_made.total())
         if not again and self.asked == end:
             return reached
         in_place = f", {again:,} of them in place of lost ones" if again else ""

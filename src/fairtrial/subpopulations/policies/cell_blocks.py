@@ -53,6 +53,18 @@ class CellBlocks(LiveBlocks):
             left = self._left_to_issue(action, serial) + self.never_issued.count([action, serial])
             self._note_replacements(action, serial, -min(number, left))
 
+    @property
+    def replacements_never_made(self) -> tuple[int, ...]:
+        """The actions of the pulls in `never_issued` that would have been in place of lost ones.
+
+        Of the pulls of an action and block, those in place of lost ones count as made last.
+        """
+        return tuple(
+            action
+            for (action, serial), number in Counter(map(tuple, self.repeats)).items()
+            for _ in range(min(number, self.never_issued.count([action, serial])))
+        )
+
     def is_closed(self, action: int) -> bool:
         """Return whether people have closed the arm of a cell."""
         # The last of the answers is "none".
