@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fairtrial.core import Effect, Progress, Recommendation
+from fairtrial.core.progress_parts import MeasureLimit
 from fairtrial.presentation.effects import differences
 
 
@@ -52,6 +53,39 @@ def test_differences_from_a_closed_control_say_what_they_rest_on():
     found = differences(closed, minimize=False)
     assert found.title == "Difference from c (closed)"
     assert found.note.startswith("The control c is closed: intervals of differences from it use")
+
+
+def limit_of(arm, upper, by_bets=False):
+    return MeasureLimit(
+        arm, "toxic", None, "ceiling", 0.3, 0.1, lower=0.0, upper=upper, met_by_bets=by_bets
+    )
+
+
+def test_the_note_names_arms_that_are_better_and_those_that_keep_every_limit_as_well():
+    effects = (
+        Effect("a", "c", None, 0.3, 0.1, 0.5),
+        Effect("b", "c", None, 0.2, 0.1, 0.3),
+        Effect("d", "c", None, 0.1, 0.1, 0.2),
+        Effect("e", "c", None, 0.1, 0.0, 0.2),
+    )
+    progress = progress_of(effects)
+    better = "Better than c, by the whole interval: a, b, d."
+    assert differences(progress, minimize=False).note.endswith(better)
+    limits = (
+        *(limit_of("a", upper=0.2), limit_of("a", upper=0.4)),
+        limit_of("b", upper=0.4, by_bets=True),
+        limit_of("d", upper=0.3),
+        limit_of("e", upper=0.2),
+    )
+    limited = replace(progress, measure_limits=limits, closed={"arm": ("d",)})
+    said = differences(limited, minimize=False).note
+    assert "Better than c, by the whole interval: a, b, d (closed)." in said
+    assert said.endswith("Of these, shown to keep every limit: b, d (closed).")
+    none = replace(progress, measure_limits=[limit_of(arm, upper=0.4) for arm in "abd"])
+    assert differences(none, minimize=False).note.endswith("to keep every limit: none.")
+    rough = differences(replace(progress, intervals="approximate"), minimize=False).note
+    assert "Better" not in rough
+    assert "Better" not in differences(progress, minimize=True).note
 
 
 def test_of_many_arms_the_furthest_behind_are_counted_and_not_shown():

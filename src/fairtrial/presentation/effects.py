@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairtrial.core.claims import arms_within_limits, is_gain
 from fairtrial.core.recommendation import Effect, Progress
-from fairtrial.core.wording import said_of_closed_control
+from fairtrial.core.wording import listed, said_of_closed_control
 from fairtrial.presentation.closed import is_closed, marked
 from fairtrial.presentation.counted import intervals_note
 from fairtrial.presentation.limits import finite
@@ -70,7 +72,8 @@ def differences(progress: Progress, minimize: bool) -> Differences | None:
     by_group = [effect for effect in known if effect.group is not None and effect.arm in arms]
     by_group.sort(key=lambda effect: arms.index(effect.arm))
     reference = str(known[0].reference)
-    note = _note(progress, len(ranked) - len(shown), reference)
+    better = [effect for effect in ranked if is_gain(effect, minimize)]
+    note = _note(progress, len(ranked) - len(shown), reference, _claims(progress, better))
     return Differences(marked(progress, reference), tuple(shown), tuple(by_group), note)
 
 
@@ -123,12 +126,33 @@ def _contains_0(effect: Effect) -> bool:
     return lower is not None and upper is not None and lower <= 0.0 <= upper
 
 
-def _note(progress: Progress, hidden: int, reference: str) -> str:
+def _claims(progress: Progress, better: Sequence[Effect]) -> str:
+    """Return which arms are shown to be better than the reference, and to keep every limit.
+
+    These are the claims whose power and errors the report of a plan shows.
+    """
+    if not better or progress.intervals != "anytime":
+        return ""
+    kept = arms_within_limits(progress)
+    reference, arms = better[0].reference, [str(effect.arm) for effect in better]
+    said = f"Better than {reference}, by the whole interval: {_listed(progress, arms)}."
+    if not kept:
+        return said
+    usable = [arm for arm in arms if kept.get(arm, True)]
+    return f"{said} Of these, shown to keep every limit: {_listed(progress, usable)}."
+
+
+def _listed(progress: Progress, arms: Sequence[str]) -> str:
+    return listed([marked(progress, arm) for arm in arms]) or "none"
+
+
+def _note(progress: Progress, hidden: int, reference: str, claims: str) -> str:
     notes = [intervals_note(progress) or "The intervals are approximate."]
     confidence = _confidence(progress)
     if progress.intervals == "anytime" and confidence is not None:
         held = f"{percent(confidence)} confidence"
         notes = [f"Each interval holds at all times with {held}, on its own."]
+    notes.append(claims)
     notes.append(_beside_decision(progress))
     if is_closed(progress, reference):
         said = said_of_closed_control(reference)
