@@ -1,13 +1,13 @@
 """The page on a planned experiment, as a reader and as a browser would read it."""
 
 import re
-from dataclasses import replace
 from datetime import date
 from html.parser import HTMLParser
 
 import pytest
 
 from fairtrial import delayed, linear, report, subpopulations
+from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import (
     Scenario,
@@ -86,6 +86,21 @@ def test_the_numbers_are_those_of_the_rows(page, found):
     assert "Most pulls 40 or 200" in text
     assert "of 2 equal arms each is excluded" in text
     assert "at most 0.4." in text
+
+
+def test_the_share_that_has_decided_includes_runs_with_pulls_in_place_of_lost_ones(tmp_path):
+    problem = subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, 1))
+    environment = subpopulations.BernoulliEnvironment(problem, [[0.35], [0.65]])
+    policy = subpopulations.BlockBetting(
+        problem, delta=0.1, losses="ignorable", planned_end=True, max_pulls=120
+    )
+    scenario = Scenario("dropouts", LossyEnvironment(environment, rate=0.3))
+    found = operating_characteristics(policy, [scenario], 120, 20, progress=False)
+    row = found.rows[0]
+    most = int(row.pulls_of_runs[row.simulation.decided].max())
+    assert most > 120
+    text = text_of(report.write_characteristics(found, tmp_path / "plan.html"))
+    assert f"By {most}: dropouts {100 * (1 - row.undecided.rate):.3g} %." in text
 
 
 def test_with_a_control_the_bias_of_the_difference_is_shown(tmp_path):
@@ -186,14 +201,26 @@ def test_three_single_runs_are_shown(page, found):
         assert f"A {run.name} run: answer: new" in text
 
 
-def test_what_is_in_flight_when_a_run_ends_is_not_said_to_have_no_result(found, tmp_path):
-    run = example_runs(POLICY, found.row("full"))[0]
-    last = run.trace[-1]
-    late = replace(last, asked=last.told + 83)
-    runs = [replace(run, trace=(*run.trace[:-1], late))]
-    text = text_of(report.write_characteristics(found, tmp_path / "plan.html", examples=runs))
-    assert f"{last.told} result" in text
+def test_what_is_in_flight_when_a_run_ends_is_neither_lost_nor_without_a_result(tmp_path):
+    problem = subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, 1))
+    environment = subpopulations.BernoulliEnvironment(problem, [[0.1], [0.9]])
+    policy = subpopulations.BlockBetting(problem, delta=0.1, losses="ignorable")
+    found = operating_characteristics(
+        policy,
+        [Scenario("full", environment)],
+        200,
+        4,
+        pulls_per_day=2,
+        delay_days=5,
+        progress=False,
+    )
+    examples = example_runs(policy, found.row("full"))
+    last = examples[0].trace[-1]
+    assert last.recommendation.decided
+    text = text_of(report.write_characteristics(found, tmp_path / "plan.html", examples=examples))
+    assert f"{last.told} results so far, {last.asked - last.told} open" in text
     assert "will have none" not in text
+    assert "lost pull" not in text
 
 
 def test_the_page_can_be_run_again_and_says_what_is_proven(page):

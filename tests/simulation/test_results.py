@@ -277,6 +277,11 @@ def test_the_summary_shows_what_is_there_to_see_only() -> None:
     assert str(one.summary()).startswith("1 run of ")
     assert repr(one).startswith("<Simulation: 1 run of ")
     assert str(Statistics.of(np.array([1.0, 3.0]), [])) == "2 ± 1, median 2"
+
+
+def test_equal_numbers_have_no_standard_error_at_all():
+    assert Statistics.of(np.full(100, 683 / 3)).standard_error == 0.0
+    assert np.full(100, 683 / 3).std(ddof=1) > 0.0
     environment = DelayedEnvironment(PROBLEM, [0.0, 3.0, 6.0], k=2)
     text = str(simulate(PartialRace(PROBLEM, k=2), environment, 3, parallel=3).summary())
     assert "elapsed" in text

@@ -6,6 +6,7 @@ import pytest
 
 from fairtrial import linear, subpopulations
 from fairtrial.core import Environment, Policy
+from fairtrial.core.accrual import SteadyAccrual
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import simulate, trace
 from tests.core.toys import (
@@ -57,6 +58,19 @@ def test_the_last_look_is_at_the_stop_even_if_a_reading_brought_it(seed: int) ->
     assert looks[-1].recommendation.decided
     assert looks[-1].outstanding == 0
     assert looks[0].told == 0
+
+
+def test_pulls_in_flight_at_the_stop_are_open_and_not_lost() -> None:
+    problem = subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, 1))
+    environment = subpopulations.BernoulliEnvironment(problem, [[0.1], [0.9]])
+    late = SteadyAccrual(environment, 2.0, 10.0)
+    policy = subpopulations.BlockBetting(problem, delta=0.05, losses="ignorable")
+    last = trace(policy, late, seed=1, parallel=20, points=3)[-1]
+    assert last.recommendation.decided
+    assert last.outstanding > 0
+    assert last.asked == last.told + last.outstanding
+    assert last.losses is not None
+    assert last.losses.pulls == 0
 
 
 def test_the_template_is_left_alone() -> None:

@@ -124,10 +124,12 @@ def _answers(found: OperatingCharacteristics) -> Markup:
 def _stopping(found: OperatingCharacteristics) -> Markup:
     rows = _last_rows(found)[:_MOST_LINES]
     times = {row.scenario.name: row.pulls_of_runs[row.simulation.decided] for row in rows}
-    chart = stopping_chart(times, found.replications, rows[0].max_pulls)
+    # Pulls that are made again in place of lost ones come on top of the most pulls.
+    most = max(rows[0].max_pulls, *(int(own.max(initial=0)) for own in times.values()))
+    chart = stopping_chart(times, found.replications, most)
     shares = [f"{row.scenario.name} {percent(1 - row.undecided.rate)}" for row in rows]
     caption = (
-        f"Share of the runs that have decided by a number of pulls. By {count(rows[0].max_pulls)}: "
+        f"Share of the runs that have decided by a number of pulls. By {count(most)}: "
         f"{', '.join(shares)}."
     )
     marks = [place for place in range(len(chart.lines[0].across)) if place % 10 == 0]

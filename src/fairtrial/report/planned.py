@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -208,11 +207,9 @@ def _example(run: ExampleRun) -> Markup:
     chart = evidence_chart(run.trace)
     decided = last.recommendation.decided
     ending = headline(last.recommendation) if decided else "Cut off, with no decision"
-    # The run ended with pulls in flight, whose results a real study would still get.
-    received = replace(last, asked=last.told + last.outstanding)
     caption = (
         f"{run.name.capitalize()}: {percent(run.share)} of the runs were as fast or faster "
-        f"(run {count(run.replication)}). {ending}. {results_sentence(received)}"
+        f"(run {count(run.replication)}). {ending}. {results_sentence(last)}"
     )
     title = element("h3", f"A {run.name} run: {ending[0].lower()}{ending[1:]}")
     if chart.is_empty:

@@ -51,10 +51,9 @@ class Statistics:
     @classmethod
     def of(cls, values: NDArray[Any], probabilities: Sequence[float] = QUANTILES) -> Self:
         """Return the statistics of one number per run."""
-        number = values.size
         return cls(
             mean=float(values.mean()),
-            standard_error=float(values.std(ddof=1) / math.sqrt(number)) if number > 1 else None,
+            standard_error=_standard_error(values) if values.size > 1 else None,
             median=float(np.median(values)),
             quantiles={p: float(np.quantile(values, p)) for p in probabilities},
         )
@@ -231,6 +230,13 @@ def error_interval(wrong: int, number: int, level: float = 0.95) -> tuple[float,
     low = scipy.special.betaincinv(wrong, number - wrong + 1, tail) if wrong else 0.0
     high = scipy.special.betaincinv(wrong + 1, number - wrong, 1 - tail) if wrong < number else 1.0
     return float(low), float(high)
+
+
+def _standard_error(values: NDArray[Any]) -> float:
+    """Return the standard error of the mean; exactly 0, without rounding, if all are equal."""
+    if (values == values[0]).all():
+        return 0.0
+    return float(values.std(ddof=1) / math.sqrt(values.size))
 
 
 def _number(value: float) -> str:

@@ -28,7 +28,8 @@ def trace(
     """Return a policy's progress at evenly spaced results of one run.
 
     The run is the given replication of `simulate` with the same arguments. It is done twice: first
-    compiled, if possible, to learn its length; then step by step, to observe it.
+    compiled, if possible, to learn its length; then step by step, to observe it. Pulls that are in
+    flight when the policy stops are open at its end.
 
     Parameters
     ----------
@@ -68,10 +69,14 @@ def trace(
 
     fresh, generator = start(policy, number, index)
     looks = [fresh.progress()]
+    end: list[Progress] = []
 
     def look(running: Policy) -> None:
-        if running.told in marks:
+        if running.stopped:
+            # A simulated run cancels what is then in flight; a study still gets these results.
+            end.append(running.progress())
+        elif running.told in marks:
             looks.append(running.progress())
 
     run_policy(fresh, environment, generator, horizon, parallel, watch=look)
-    return [*looks, fresh.progress()]
+    return [*looks, *(end or [fresh.progress()])]
