@@ -385,18 +385,34 @@ def test_decision_of_a_running_study_says_what_is_missing(report):
     assert "420" not in said
 
 
-@pytest.mark.parametrize("status", ["running", "undecided"])
-def test_more_results_do_not_seem_to_help_if_too_many_are_lost(report, status):
+@pytest.mark.parametrize(
+    ("open_", "said"),
+    [
+        (0, "No more results: the study has stopped undecided, and asks for no more."),
+        (1, "Perhaps the 1 result that is still open: the study asks for no more."),
+        (3, "Perhaps the 3 results that are still open: the study asks for no more."),
+    ],
+)
+def test_only_open_results_can_still_decide_a_study_that_has_stopped(report, open_, said):
+    stopped = replace(progress_of_grid(status="undecided"), outstanding=open_)
+    assert said in section(report(FakeStudy(stopped)), "Decision").text
+
+
+@pytest.mark.parametrize(
+    ("status", "usual"),
+    [("running", "More results: the study"), ("undecided", "the study asks for no more.")],
+)
+def test_more_results_do_not_seem_to_help_if_too_many_are_lost(report, status, usual):
     few, many = (
         replace(progress_of_grid(status=status), losses=Losses("the worst value", 0.1, too_many))
         for too_many in (False, True)
     )
     said = section(report(FakeStudy(few)), "Decision").text
-    assert "ore results: the " in said
+    assert usual in said
     assert "more results cannot decide" not in said
     said = section(report(FakeStudy(many)), "Decision").text
     assert "Fewer lost results: while so many are lost, more results cannot decide." in said
-    assert "ore results: the " not in said
+    assert usual not in said
 
 
 @pytest.mark.parametrize(

@@ -125,8 +125,7 @@ def _what_would_change_it(found: Findings) -> list[str]:
     if progress.recommendation.decided:
         points = [_said_of_more_results(progress), correction]
     elif progress.recommendation.status == "undecided":
-        stopped = "Perhaps more results: the policy stopped before it could decide."
-        points = [_said_of_losses(progress) or stopped, correction]
+        points = [_said_of_losses(progress) or _said_of_what_is_open(progress), correction]
     elif found.endless:
         points = ["It never stops: serving continues, and follows the results."]
     else:
@@ -142,6 +141,17 @@ def _said_of_losses(progress: Progress) -> str:
     if progress.losses is None or not progress.losses.too_many_to_decide:
         return ""
     return "Fewer lost results: while so many are lost, more results cannot decide."
+
+
+def _said_of_what_is_open(progress: Progress) -> str:
+    """Return what results may still decide a study that has stopped undecided."""
+    if progress.assigned is not None:
+        return "Perhaps more results: the policy stopped before it could decide."
+    if not progress.outstanding:
+        return "No more results: the study has stopped undecided, and asks for no more."
+    results = plural(progress.outstanding, "result")
+    verb = "is" if progress.outstanding == 1 else "are"
+    return f"Perhaps the {results} that {verb} still open: the study asks for no more."
 
 
 def _said_of_more_results(progress: Progress) -> str:
