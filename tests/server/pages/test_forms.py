@@ -499,6 +499,34 @@ def test_a_measure_that_is_refused_stays_in_its_field(toxicity_first, typed, sai
     assert events(storage) == before
 
 
+@pytest.mark.parametrize("wrong", ["toxicity", "efficacy"])
+@pytest.mark.parametrize("form", ["tell", "amend"])
+def test_a_wrong_measure_is_named_beside_its_own_field(toxicity_first, form, wrong):
+    people, _ = toxicity_first
+    clinic = people["clinic"]
+    pull = asked(clinic)
+    typed = {"outcome_toxicity": "1", "outcome_efficacy": "1"}
+    if form == "amend":
+        clinic.send(pull, f"{FORMS}/tell", outcome_toxicity="0", outcome_efficacy="0")
+        typed["reason"] = "typing error"
+    refused = clinic.send(pull, f"{FORMS}/{form}", **{**typed, f"outcome_{wrong}": "3"})
+    assert refused.status_code == 422
+    beside = re.findall(r'id="(?:amend-)?(outcome_\w+)-error"', refused.text)
+    assert beside == [f"outcome_{wrong}"]
+
+
+@pytest.mark.parametrize("wrong", ["toxicity", "efficacy"])
+@pytest.mark.parametrize(("value", "said"), [("3", "must be in"), ("missing", "only once")])
+def test_a_value_that_comes_early_is_refused_beside_its_own_field(
+    toxicity_first, wrong, value, said
+):
+    people, _ = toxicity_first
+    pull = asked(people["clinic"])
+    refused = people["clinic"].send(pull, f"{FORMS}/tell", **{f"outcome_{wrong}": value})
+    assert said in refused.text
+    assert re.findall(r'id="(?:amend-)?(outcome_\w+)-error"', refused.text) == [f"outcome_{wrong}"]
+
+
 def test_one_measure_is_corrected_and_the_other_one_stays(toxicity_first):
     people, storage = toxicity_first
     clinic = people["clinic"]

@@ -374,7 +374,9 @@ def _place(fields: Fields, error: Exception) -> None:
     if isinstance(error, ConflictingOutcome | AlreadyTold):
         fields.refuse("", text)
     elif isinstance(error, InvalidOutcome):
-        named = [f"outcome_{error.name}", "value", *names]
+        # Errors about a measure are about its part of an outcome, or of a reading.
+        measure = error.name.removeprefix("outcome: ").removeprefix("reading: ")
+        named = [field_name(measure), "value", *names]
         fields.refuse(next((name for name in named if name in names), ""), text)
     elif isinstance(error, InvalidArgument):
         fields.refuse(error.name, text)
