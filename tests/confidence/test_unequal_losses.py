@@ -32,3 +32,6 @@ def test_losses_of_one_arm_alone_are_warned_of_and_those_of_all_are_not(family, 
             policy.tell(pull, float(rng.random() < 0.5))
     assert not policy.stopped
     assert (UNEQUAL_LOSSES in policy.warnings()) == warns
+    lost = 400 - policy.told
+    said = f"lost pulls by arm: 1 {lost}; no other arm has lost any"
+    assert (said in policy.remarks_on_arms()) == warns

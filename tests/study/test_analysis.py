@@ -408,6 +408,16 @@ def test_a_study_of_other_families_is_kept_and_has_a_report(
         write_report(study, tmp_path / "report.html")
 
 
+@pytest.mark.parametrize("zones", [("", "+01:00"), ("Z", "")])
+def test_a_time_with_a_zone_unlike_those_before_is_named(zones: tuple[str, str]) -> None:
+    days = [f"2026-11-{day:02d} 12:00:00{zones[0]}" for day in range(1, 9)]
+    odd = f"2026-11-06 12:00:00{zones[1]}"
+    table = {"arm": ["a", "b"] * 4, "outcome": [0, 1] * 4, "day": [*days[:5], odd, *days[6:]]}
+    problem = Problem(["a", "b"], 1, floors=None, reward_range=(0, 1))
+    with raises(errors.InvalidArgument, "order, row 5", given=odd):
+        analyse(problem, table, order="day")
+
+
 @pytest.mark.parametrize("odd", ["1788220889", "soon"])
 def test_a_cell_unlike_the_dates_of_its_column_is_named(odd: str) -> None:
     days = [f"2026-11-{day:02d}" for day in range(1, 9)]

@@ -134,7 +134,13 @@ def test_an_analysis_of_a_table_that_contradicts_its_shares_is_not_proven(tmp_pa
         found = study.progress()
     guarantee = found.recommendation.guarantee
     assert (found.recommendation.status, guarantee.label) == ("decided", "heuristic")
-    assert guarantee.doubts == ("the units per arm contradict the planned shares",)
+    doubt = "the units per arm contradict the planned shares"
+    assert guarantee.doubts == (doubt,)
+    # What must be true for the answer to hold is not that the table is wrong.
+    assert doubt not in guarantee.assumptions
+    assert guarantee.assumptions[-1] == (
+        f"no unit is missing or has its arm because of its outcome, although {doubt}"
+    )
     assert found.intervals == "approximate"
 
 

@@ -62,8 +62,8 @@ class Guarantee:
         For a rule without a proof: whether its source reports measured error rates that were within
         the promise.
     doubts : tuple of str
-        Those of the assumptions that made the guarantee weaker than the rule's own: results
-        contradict them, or events of the study make them matter.
+        Why the guarantee is weaker than the rule's own: assumptions that events of the study make
+        necessary, or what contradicts an assumption.
 
     Examples
     --------
@@ -88,14 +88,22 @@ class Guarantee:
             return "proven"
         return "calibrated" if self.calibrated else "heuristic"
 
-    def weakened(self, assumption: str) -> Guarantee:
-        """Return the same guarantee with one more assumption, and no longer proven."""
+    def weakened(self, assumption: str, doubt: str = "") -> Guarantee:
+        """Return the same guarantee with one more assumption, and no longer proven.
+
+        Parameters
+        ----------
+        assumption : str
+            What must now be true for the promise to hold.
+        doubt : str
+            Why that is not certain; by default the assumption itself.
+        """
         return replace(
             self,
             proven=False,
             calibrated=False,
             assumptions=(*self.assumptions, assumption),
-            doubts=(*self.doubts, assumption),
+            doubts=(*self.doubts, doubt or assumption),
         )
 
     def weakened_by(self, number: int, noun: str, event: str) -> Guarantee:

@@ -21,11 +21,15 @@ __all__ = [
     "or_within",
     "plural",
     "rewards_in_words",
+    "said_of_lost_pulls",
     "said_of_never_made",
     "said_of_open_pulls",
     "said_of_rows",
     "said_of_standstill",
 ]
+
+_ARMS_NAMED = 10
+"""How many arms that lose pulls are named."""
 
 IGNORES_PREDICTIONS = "it ignores predictions: rules that use them can need less"
 """What a lower bound says of itself if it is computed without what predictions explain."""
@@ -96,6 +100,28 @@ def said_of_open_pulls(number: int) -> tuple[str, ...]:
     if number > 1:
         known = "count as their worst until their results come"
     return (f"{plural(number, 'open pull')} {known}",)
+
+
+def said_of_lost_pulls(lost: Mapping[str, int], arms: int) -> tuple[str, ...]:
+    """Return which of so many arms have lost how many pulls, from the most.
+
+    Examples
+    --------
+    >>> said_of_lost_pulls({}, 3)
+    ()
+    >>> print(*said_of_lost_pulls({"B": 2, "A": 1_040}, 3))
+    lost pulls by arm: A 1,040, B 2; no other arm has lost any
+    >>> print(*said_of_lost_pulls({"A": 4, "B": 3}, 2))
+    lost pulls by arm: A 4, B 3
+    """
+    if not lost:
+        return ()
+    ordered = sorted(lost.items(), key=lambda one: -one[1])
+    named = ", ".join(f"{arm} {number:,}" for arm, number in ordered[:_ARMS_NAMED])
+    if len(ordered) > _ARMS_NAMED:
+        return (f"lost pulls by arm, from the most: {named}, ...",)
+    rest = "; no other arm has lost any" if len(lost) < arms else ""
+    return (f"lost pulls by arm: {named}{rest}",)
 
 
 def said_of_never_made(number: int, closed: Mapping[str, int] | None = None) -> tuple[str, ...]:

@@ -1026,8 +1026,12 @@ def _numbers_or_times(table: Columns, name: str) -> list[Any]:
             odd = next(iter(odd_cells(cells, written)), row)
             accepted = f"must be {_unlike(cells[odd], written)} in the column {name!r}"
             raise InvalidArgument(f"order, {table.where(odd)}", accepted, cells[odd])
-    if len({date.tzinfo is None for date in dates if date is not None}) > 1:
-        raise InvalidArgument("order", "must have a time zone in all rows or in none", name)
+    known = [date for date in dates if date is not None]
+    for row, date in enumerate(known):
+        if (date.tzinfo is None) != (known[0].tzinfo is None):
+            expected = "no time zone" if known[0].tzinfo is None else "a time zone"
+            accepted = f"must have {expected}, as in the rows before, in the column {name!r}"
+            raise InvalidArgument(f"order, {table.where(row)}", accepted, cells[row])
     return dates
 
 

@@ -30,7 +30,14 @@ from fairtrial.core.progress_parts import AnswerStatus
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
 from fairtrial.core.validation import check_choice, check_flag
-from fairtrial.core.wording import MANY_WAIT, listed, plural, said_of_never_made, said_of_standstill
+from fairtrial.core.wording import (
+    MANY_WAIT,
+    listed,
+    plural,
+    said_of_lost_pulls,
+    said_of_never_made,
+    said_of_standstill,
+)
 from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["BlockPolicy", "answers_with_wealth"]
@@ -284,8 +291,17 @@ class BlockPolicy(FixedConfidencePolicy):
         return self._blocks.said_of_open_pulls()
 
     def remarks_on_arms(self) -> tuple[str, ...]:
-        """Return how many planned pulls count as their worst because they were never asked for."""
-        return self._said_of_never_made()
+        """Return which planned pulls were never asked for, and which arms lose their results."""
+        return (*self._said_of_never_made(), *self._said_of_unequal_losses())
+
+    def _said_of_unequal_losses(self) -> tuple[str, ...]:
+        """Return how many pulls each arm has lost, if some lose far more than others."""
+        # The checks of a table say it of a finished experiment.
+        if self._cuts is not None or not self._loses_unequally:
+            return ()
+        lost = Counter(str(self.problem.labels(at)["arm"]) for at, _ in self._lost.values())
+        arms = {str(self.problem.labels(at)["arm"]) for at in range(self.problem.n_actions)}
+        return said_of_lost_pulls(lost, len(arms))
 
     def _said_of_never_made(self) -> tuple[str, ...]:
         of_closed = self._never_made_of_closed()
@@ -520,7 +536,7 @@ class BlockPolicy(FixedConfidencePolicy):
     def _with_order(self, stated: Guarantee) -> Guarantee:
         """Add to a guarantee what it assumes about the order of the pulls."""
         if self._cuts is not None:
-            return reduce(Guarantee.weakened, self.doubts_of_table, stated.assuming(ASSIGNED))
+            return reduce(_despite, self.doubts_of_table, stated.assuming(ASSIGNED))
         return stated if self.randomize else stated.assuming(PREDICTABLE)
 
     # ------------------------------------------------------------- finished experiments
@@ -675,6 +691,21 @@ class BlockPolicy(FixedConfidencePolicy):
         # Results that would have been needed beyond those of the last block.
         needed = float(self._blocks.state.forecast[0]) - self._cuts.last_block
         return max(0.0, needed) if math.isfinite(needed) else None
+
+
+def _despite(stated: Guarantee, doubt: str) -> Guarantee:
+    """Return a guarantee that holds only if what contradicts its table does no harm.
+
+    Examples
+    --------
+    >>> guarantee = _despite(Guarantee("betting", True, ""), "units are missing")
+    >>> print(*guarantee.assumptions)
+    no unit is missing or has its arm because of its outcome, although units are missing
+    >>> guarantee.doubts
+    ('units are missing',)
+    """
+    assumption = f"no unit is missing or has its arm because of its outcome, although {doubt}"
+    return stated.weakened(assumption, doubt)
 
 
 def _named(numbers: Sequence[str], unasked: int) -> str:
