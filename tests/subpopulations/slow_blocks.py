@@ -38,6 +38,7 @@ PRIOR_DRAWS = 2.0
 LAST_BLOCK = 1.5
 MOST_UNFILLED = 3
 MOST_STRETCHED = 10
+WASTED = 9.87
 
 Cell = tuple[int, int]
 NONE = "none"
@@ -429,6 +430,8 @@ class SlowBlocks:
         self.seen: tuple[dict[Cell, float], dict[Cell, float]] | None = None
         self.lift: dict[Cell, float] = {}
         self.control_means: dict[Cell, float] | None = None
+        # Arms that are better than the target by the estimates, but losses hide everything of them.
+        self.passed: set[int] = set()
         self.blocks: list[Block] = []
         self.settled = 0
         self.outside = 0
@@ -525,9 +528,12 @@ class SlowBlocks:
     # ------------------------------------------------- what lost draws leave, and doubt
 
     def share_lost(self, cell: Cell) -> float:
-        if self.setting.bounds is None or self.setting.redraws or not self.lost[cell]:
+        if self.setting.redraws or not self.lost[cell]:
             return 0.0
         return self.lost[cell] / (self.lost[cell] + max(1, self.came[cell]))
+
+    def share_at_worst(self, cell: Cell) -> float:
+        return self.share_lost(cell) if self.setting.bounds is not None else 0.0
 
     def after_losses(self, leader: Any) -> None:
         """Compute means and variances as bets see them, with lost draws at their worst values."""
@@ -537,10 +543,10 @@ class SlowBlocks:
         self.lift = dict.fromkeys(self.setting.cells, 0.0)
         self.control_means = {c: m for c, m in means.items() if c[0] == self.setting.control}
         for cell in self.control_means:
-            if z := self.share_lost(cell):
+            if z := self.share_at_worst(cell):
                 self.control_means[cell] += z * (self.setting.bounds[0] - means[cell])
         for cell in self.setting.cells:
-            z, mean, top = self.share_lost(cell), means[cell], self.setting.ceilings[cell]
+            z, mean, top = self.share_at_worst(cell), means[cell], self.setting.ceilings[cell]
             if not z:
                 continue
             low, high = self.setting.bounds
@@ -559,6 +565,53 @@ class SlowBlocks:
     @property
     def lossy(self) -> bool:
         return any(self.share_lost(cell) for cell in self.setting.cells)
+
+    @property
+    def moves_means(self) -> bool:
+        return any(self.share_at_worst(cell) for cell in self.setting.cells)
+
+    def known(self, item: Item, leader: Any) -> float:
+        """Return the value of an item by the draws so far; 0 if losses hide it."""
+        value = self.evaluate(item, leader, self.n)[0]
+        if self.setting.sigma is None or not self.lossy:
+            return value
+        issued = {c: n / (1 - self.share_lost(c)) for c, n in self.n.items()}
+        whole = self.evaluate(item, leader, issued)[0]
+        return 0.0 if whole >= WASTED * value else value
+
+    def target(self) -> Any:
+        """Return whom the next block compares with others: the best of whom something can be shown.
+
+        Evidence against a rival counts only if the target keeps its limits.
+        """
+        leader = self.leader()
+        self.passed = set()
+        if leader == NONE or not self.lossy:
+            return leader
+        means = self.means()
+        others = [k for k in self.live_arms if k != leader and not self.breaks_a_limit(k, means)]
+        if self.breaks_a_limit(leader, means):
+            others = []
+        target = None
+        for k in [leader, *sorted(others, key=lambda k: (-self.quality(k), k))]:
+            if self.shows_anything(k):
+                target = k
+                break
+            self.passed.add(k)
+        self.leader()
+        if target is None:
+            self.passed = set()
+            return leader
+        return target
+
+    def shows_anything(self, target: int) -> bool:
+        items = self.items(target)
+        self.after_losses(target)
+        hidden = [item for item in items if self.known(item, target) == 0.0]
+        self.seen, self.setting = None, self.nominal
+        if any(item.kind == "cell" for item in hidden):
+            return False
+        return not hidden or len(hidden) < len(items)
 
     def doubted(self, leader: Any) -> dict[Cell, float]:
         """Return the means to plan at.
@@ -752,7 +805,7 @@ class SlowBlocks:
         if item.kind == "cell":
             end, i = item.label
             distance = self.above(end, (leader, i))
-            if self.lossy and distance * (1, -1)[end] < 0:
+            if self.moves_means and distance * (1, -1)[end] < 0:
                 return 0.0, {(leader, i): distance**2 / self.variance((leader, i))}
             coefficients[leader, i] = distance**2 / self.variance((leader, i))
         else:
@@ -790,7 +843,7 @@ class SlowBlocks:
             c: (distance / variance * a / precision[c]) ** 2 / self.variance(c)
             for c, a in row.parts.items()
         }
-        return 0.0 if self.lossy and distance < 0 else distance**2 / variance, gains
+        return 0.0 if self.moves_means and distance < 0 else distance**2 / variance, gains
 
     def above(self, end: int, cell: Cell) -> float:
         """Return how far the mean that a bet on this limit sees is above the limit."""
@@ -798,7 +851,7 @@ class SlowBlocks:
         return self.means()[cell] + lift - self.setting.limit(end, cell)
 
     def scales(self, items: list[Item], leader: Any) -> list[float]:
-        known = [self.evaluate(item, leader, self.n)[0] for item in items]
+        known = [self.known(item, leader) for item in items]
         return [
             (1.0 + KAPPA / value) / item.need
             for item, value in zip(items, known, strict=True)
@@ -808,7 +861,7 @@ class SlowBlocks:
     def objective(self, items: list[Item], leader: Any, draws: dict[Cell, float]) -> float:
         """Return the worst item's progress per unit of cost at these draws."""
         spent = math.fsum(self.cost(c) * x for c, x in draws.items())
-        useful = [item for item in items if self.evaluate(item, leader, self.n)[0] > 0]
+        useful = [item for item in items if self.known(item, leader) > 0]
         scales = self.scales(items, leader)
         if not useful:
             return 0.0
@@ -826,7 +879,7 @@ class SlowBlocks:
     def fluid(self, items: list[Item], leader: Any) -> dict[Cell, float]:
         """Return shares of the spending that serve the worst item nearly best."""
         cells = self.setting.cells
-        useful = [item for item in items if self.evaluate(item, leader, self.n)[0] > 0]
+        useful = [item for item in items if self.known(item, leader) > 0]
         if not useful:
             return dict.fromkeys(cells, 1 / len(cells))
         scales = self.scales(items, leader)
@@ -1017,7 +1070,7 @@ class SlowBlocks:
 
     def open(self, counts: dict[Cell, int] | None = None, batch: int | None = None) -> Block:
         """Issue the next block from what is known now; `counts` override the plan's."""
-        leader = self.leader()
+        leader = self.target()
         runner_up = self.runner_up(leader)
         items = self.items(leader)
         self.after_losses(leader)
@@ -1038,7 +1091,7 @@ class SlowBlocks:
         return block
 
     def is_unclear(self, items: list[Item], leader: Any) -> bool:
-        values = [self.evaluate(item, leader, self.n)[0] for item in items]
+        values = [self.known(item, leader) for item in items]
         if self.lossy:
             # More data cannot settle an item that lost draws hide: it holds up no bet on another.
             values = [value for value in values if value > 0.0]
@@ -1076,7 +1129,11 @@ class SlowBlocks:
         if self.setting.max_pulls is None or leader == NONE:
             return None
         means = self.means()
-        others = [k for k in self.live_arms if k != leader and not self.breaks_a_limit(k, means)]
+        others = [
+            k
+            for k in self.live_arms
+            if k != leader and k not in self.passed and not self.breaks_a_limit(k, means)
+        ]
         return max(others, key=lambda k: (self.quality(k), -k), default=None)
 
     def need_against(self, k: int, target: Any) -> float:

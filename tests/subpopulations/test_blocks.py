@@ -22,6 +22,7 @@ from fairtrial.subpopulations import (
     ReplayEnvironment,
 )
 from tests import effort
+from tests.block_betting import play_with_losses
 from tests.subpopulations.block_views import (
     arrays_of,
     ledgers_of,
@@ -82,7 +83,7 @@ class Twins:
 
     def compare_plan(self, serial: int, counts: dict[Cell, int]) -> None:
         state, slow = self.policy._blocks.state, self.slow
-        leader = slow.leader()
+        leader = slow.target()
         assert state.target[serial % len(state.target)] == self.index(leader)
         items = slow.items(leader)
         assert items, "no block is planned where nothing is needed"
@@ -1608,6 +1609,119 @@ def test_a_forecast_says_that_losses_leave_nothing_to_decide() -> None:
     assert progress.losses.share == pytest.approx(0.3, abs=0.05)
     assert [said.split(":")[0] for said in policy.warnings()] == ["too many results are lost"]
     assert BlockBetting(problem, delta=DELTA, seed=0).warnings() == ()
+
+
+def loses_third(pull: Pull, outcome: float, earlier: int) -> bool:
+    """Return whether a pull fails: all of the third arm do, after four in each of its cells."""
+    del outcome
+    return pull.arm == "third" and earlier >= 4
+
+
+@pytest.mark.parametrize("floors", [None, 0.1], ids=["no floors", "floors"])
+@pytest.mark.parametrize("third", [0.5, 0.58, 0.9])
+@pytest.mark.parametrize("known_noise", [True, False], ids=["normal", "coins"])
+def test_an_arm_that_loses_everything_does_not_keep_others_from_being_compared(
+    known_noise: bool, third: float, floors: float | None
+) -> None:
+    noise = {"noise_std": 0.5} if known_noise else {"reward_range": (0, 1)}
+    problem = Problem(["old", "new", "third"], 1, floors=floors, **noise)
+    kind = GaussianEnvironment if known_noise else BernoulliEnvironment
+    environment = kind(problem, [[0.2], [0.6], [third]])
+    policy = BlockBetting(problem, delta=0.05, seed=2)
+    play_with_losses(policy, environment, loses_third, seed=0, most=1_000)
+    assert policy.recommend().candidates == ("new", "third")
+    assert policy.progress().remaining is None
+    assert policy.guarantee.proven != known_noise
+
+
+def test_an_arm_that_is_mended_is_compared_again() -> None:
+    problem = Problem(["old", "new", "third"], 1, floors=None, noise_std=0.5)
+    environment = GaussianEnvironment(problem, [[0.2], [0.6], [1.0]])
+
+    def is_lost(pull: Pull, outcome: float, earlier: int) -> bool:
+        return pull.arm == "third" and 1 <= earlier < 40
+
+    policy = BlockBetting(problem, delta=0.05, seed=2)
+    play_with_losses(policy, environment, is_lost, seed=0, most=5_000)
+    assert policy.recommend().arm == "third"
+
+
+BROKEN = {
+    "Gaussian": (Problem(3, 1, floors=None, noise_std=0.5), gaussian([[0.2], [0.6], [0.9]])),
+    "Gaussian, floors": (
+        Problem(3, 2, [1, 2], 0.1, noise_std=0.5),
+        gaussian([[0.2, 0.4], [0.6, 0.5], [0.7, 0.6]]),
+    ),
+    "Gaussian, tolerance": (
+        Problem(3, 1, None, 0.1, noise_std=0.5, tolerance=0.05),
+        gaussian([[0.2], [0.6], [0.58]]),
+    ),
+    "Gaussian, control": STORMS["control, Gaussian"],
+    "coins": (Problem(3, 1, None, 0.1, reward_range=(0, 1)), coins([[0.2], [0.6], [0.9]])),
+    "coins, groups": (
+        Problem(3, 2, [1, 2], 0.1, reward_range=(0, 1)),
+        coins([[0.2, 0.4], [0.6, 0.5], [0.9, 0.9]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("planned_end", [False, True], ids=["open end", "planned end"])
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_arm_changes_every_ledger_as_in_the_slow_version(
+    name: str, planned_end: bool
+) -> None:
+    problem, reward_of = BROKEN[name]
+    options = {"planned_end": True, "max_pulls": 400} if planned_end else {}
+    twins, rng = Twins(problem, delta=1e-3, **options), np.random.default_rng(4)
+    last = problem.arms[-1]
+    issued = 0
+    while twins.policy.asked < 400 and not twins.policy.stopped:
+        pull = twins.ask()
+        issued += pull.arm == last
+        if pull.arm == last and issued > 4 * problem.shape[1]:
+            twins.lose(pull)
+        else:
+            twins.tell(pull, reward_of(rng, *twins.cell(pull)))
+    assert twins.paid > 4
+    assert np.abs(twins.ledgers()).max() > 0.01
+
+
+HOSTILE = {
+    "fair coins": (Problem(3, 1, None, reward_range=(0, 1)), coins([[0.5], [0.5 + TINY], [0.5]])),
+    "coins on their floor": (
+        Problem(3, 1, None, 0.3, reward_range=(0, 1)),
+        coins([[0.3], [0.3 + TINY], [0.3]]),
+    ),
+    "normal": (Problem(3, 1, None, noise_std=1.0), gaussian([[0.0], [TINY], [0.0]])),
+    "normal on their floor": (
+        Problem(3, 1, None, 0.0, noise_std=1.0),
+        gaussian([[0.0], [TINY], [0.0]]),
+    ),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_broken_arm_and_hostile_losses_seldom_rule_out_the_right_answer(name: str) -> None:
+    # The first arm is broken after six pulls. With a range, one of four of the second's good
+    # results and of the third's bad ones is withheld, too.
+    problem, reward_of = HOSTILE[name]
+    chance = 0.0 if problem.reward_range is None else 0.25
+
+    def is_lost(rng: np.random.Generator, pull: Pull, reward: float) -> bool:
+        issued[pull.arm] += 1
+        if pull.arm == "0":
+            return issued["0"] > 6
+        return reward == float(pull.arm == "1") and rng.random() < chance
+
+    number = effort.runs(40, whole=1_000)
+    wrong = 0
+    for seed in range(number):
+        issued = dict.fromkeys(problem.arms, 0)
+        policy = BlockBetting(problem, delta=DELTA, seed=0)
+        run_with_losses(policy, reward_of, seed, is_lost, 250)
+        wrong += bool(policy._blocks.state.book.rejected[1])
+    assert wrong / number <= effort.tolerated(DELTA, number)
 
 
 def test_a_result_that_comes_late_still_counts_while_its_block_is_open() -> None:

@@ -13,6 +13,12 @@ from fairtrial.core.compilation import inlined
 MOST_TRIED = 8
 """Of how many leading answers it is tried whether losses hide everything that they need."""
 
+MOST_WASTED = 9.87
+"""With a known noise, an effect is hidden if losses make its variance this many times as large.
+
+That is where nine pulls of ten are lost; no small numbers of pulls have exactly this ratio.
+"""
+
 HIDDEN = -2.0
 """In place of what an item needs: losses hide it."""
 

@@ -5,19 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.hidden import share_lost
+from fairtrial.confidence.block_betting.hidden import MOST_WASTED, share_lost
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.limits import Metric, length_of
 from fairtrial.linear._kernels.matrices import Floats, dot, multiply
 from fairtrial.linear._kernels.model import Model
 from fairtrial.linear._kernels.planning import clipped
 from fairtrial.linear._kernels.state import Rules, State
-
-MOST_WASTED = 9.87
-"""With a known noise, an effect is hidden if losses make its variance this many times as large.
-
-That is where nine pulls of ten are lost; no small numbers of pulls have exactly this ratio.
-"""
 
 
 class Losses(NamedTuple):

@@ -1,12 +1,38 @@
-"""The effect of lost pulls on the means seen by bets on rewards in a known range."""
+"""The effect of lost pulls on what bets see.
+
+Bets on rewards in a known range see other means; those with a known noise see fewer results.
+"""
 
 import math
+from typing import NamedTuple
 
 from fairtrial.confidence.block_betting.hidden import share_lost
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, uncounted
+from fairtrial.core.compilation import inlined, kernel, uncounted
 from fairtrial.subpopulations._kernels.block_state import Rules, State
 from fairtrial.subpopulations._kernels.model import CEILING, Floats, Model
+
+
+class Losses(NamedTuple):
+    """What losses do to what is known when a block is planned; without losses, nothing."""
+
+    are_any: bool
+    move_means: bool  # lost pulls count as the worst values
+    cost_results: bool  # lost pulls are left out
+    issued: Floats  # the precisions that cells would have if no pull were lost
+
+
+@kernel
+def losses_so_far(rules: Rules, state: State, precisions: Floats) -> Losses:
+    """Return what the losses of settled blocks do, if lost pulls are not made again."""
+    issued = precisions.copy()
+    is_any = False
+    groups = issued.shape[1]
+    for cell in range(issued.size):
+        share = 0.0 if rules.pulls_again else _share_lost(state, cell)
+        is_any = is_any or share > 0.0
+        issued[cell // groups, cell % groups] /= 1.0 - share
+    return Losses(is_any, is_any and rules.bounded, is_any and not rules.bounded, issued)
 
 
 @uncounted
@@ -18,24 +44,22 @@ def discount_losses(
     means: Floats,
     variances: Floats,
     control_means: Floats,
-) -> bool:
-    """Replace means and variances by those that bets will see; return whether they differ.
+) -> None:
+    """Replace means and variances by those that bets will see.
 
     A bet counts a lost pull as the worst value. According to the share of lost pulls, the leader's
     means therefore move down, and its rivals' means up, but not beyond their ceilings. A mean above
     its ceiling moves down to it. The control's means move down in bets against rivals that are
     compared with it.
     """
-    differs = False
     groups = means.shape[1]
     if not rules.bounded or rules.pulls_again:
-        return differs
+        return
     for k in range(means.shape[0]):
         for group in range(groups):
             share = _share_lost(state, k * groups + group)
             if share == 0.0:
                 continue
-            differs = True
             mean = means[k, group]
             if k == model.control:
                 control_means[group] = mean + share * (rules.low - mean)
@@ -49,7 +73,6 @@ def discount_losses(
             means[k, group] = moved
             variances[k, group] *= 1.0 - share
             variances[k, group] += share * (1.0 - share) * square(worst - mean)
-    return differs
 
 
 @uncounted

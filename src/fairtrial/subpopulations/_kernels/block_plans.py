@@ -7,6 +7,7 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.blocks import FIXED, Blocks, draw_action
 from fairtrial.confidence.block_betting.book import CLOSED, Book
+from fairtrial.confidence.block_betting.hidden import MOST_WASTED
 from fairtrial.confidence.block_betting.plan_steps import take_steps
 from fairtrial.confidence.block_betting.planned_end import (
     NOBODY,
@@ -18,6 +19,7 @@ from fairtrial.confidence.block_betting.planned_end import (
 )
 from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import counted, inlined, kernel, unchecked, uncounted
+from fairtrial.subpopulations._kernels.block_losses import Losses
 from fairtrial.subpopulations._kernels.block_state import Estimates, Rules, State
 from fairtrial.subpopulations._kernels.control_limits import (
     CONTROL,
@@ -100,20 +102,23 @@ def summarise(model: Model, rules: Rules, state: State, means: Floats, variances
                 variances[k, group] = (squares + spread) / (state.counts[k, group] + PRIOR_PULLS)
 
 
-@uncounted
-def _best_feasible(
+@kernel
+def best_feasible(
     model: Model,
     state: State,
     means: Floats,
     precisions: Floats,
-    alternative: Alternative,
-    besides: int,
+    passed: Booleans,
 ) -> int:
-    """Return the best live arm besides one that keeps its limits by the estimates, or `NOBODY`."""
+    """Return the best arm that keeps its limits by the estimates, or `NOBODY`.
+
+    Arms that are ruled out or `passed` over do not count.
+    """
+    alternative = alternative_at(model, control_means_of(model, means))
     best = NOBODY
     best_quality = -math.inf
     for k in range(means.shape[0]):
-        if k == besides or state.book.rejected[k]:
+        if passed[k] or state.book.rejected[k]:
             continue
         if shortfall(k, means, precisions, alternative) > 0.0:
             continue
@@ -134,12 +139,12 @@ def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -
     arm.
     """
     arms = means.shape[0]
-    alternative = alternative_at(model, control_means_of(model, means))
-    best = _best_feasible(model, state, means, precisions, alternative, NOBODY)
+    best = best_feasible(model, state, means, precisions, np.zeros(arms, dtype=np.bool_))
     if best != NOBODY:
         return best
     if not state.book.rejected[arms]:
         return arms
+    alternative = alternative_at(model, control_means_of(model, means))
     least = math.inf
     for k in range(arms):
         if not state.book.rejected[k]:
@@ -152,13 +157,23 @@ def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -
 
 @kernel
 def find_runner_up(
-    model: Model, rules: Rules, state: State, leader: int, means: Floats, precisions: Floats
+    model: Model,
+    rules: Rules,
+    state: State,
+    target: int,
+    means: Floats,
+    precisions: Floats,
+    passed: Booleans,
 ) -> int:
-    """Return the arm for which a block bets on its leader, too; only a planned end needs one."""
-    if rules.max_pulls == math.inf or leader == means.shape[0]:
+    """Return the arm for which a block bets on its target, too; only a planned end needs one.
+
+    Arms that were `passed` over in the search for the target do not count.
+    """
+    if rules.max_pulls == math.inf or target == means.shape[0]:
         return NOBODY
-    alternative = alternative_at(model, control_means_of(model, means))
-    return _best_feasible(model, state, means, precisions, alternative, leader)
+    others = passed.copy()
+    others[target] = True
+    return best_feasible(model, state, means, precisions, others)
 
 
 @kernel
@@ -251,14 +266,13 @@ def fill_present(
     leader: int,
     seen: Estimates,
     precisions: Floats,
-    lossy: bool,
+    losses: Losses,
     needs: Floats,
     present: Floats,
 ) -> float:
     """Fill the information on each needed item, else 0; return the smallest of the needed.
 
-    `lossy`: the means include the effect of lost pulls. If they put the leader beyond a limit, more
-    data with the same losses cannot settle that limit.
+    It is 0 for an item that losses hide: more data with the same losses cannot settle it.
     """
     means = seen.means
     arms, groups = means.shape
@@ -269,8 +283,13 @@ def fill_present(
         present[item] = 0.0
         if needs[item] < 0.0:
             continue
-        if not (lossy and item >= arms and _is_beyond(item, leader, means, alternative)):
+        may_be_beyond = losses.move_means and item >= arms
+        if not (may_be_beyond and _is_beyond(item, leader, means, alternative)):
             present[item] = item_value(item, leader, means, precisions, alternative, lam)
+        if losses.cost_results:
+            issued = item_value(item, leader, means, losses.issued, alternative, lam)
+            if issued >= MOST_WASTED * present[item]:
+                present[item] = 0.0
         weakest = min(weakest, present[item])
     return weakest
 

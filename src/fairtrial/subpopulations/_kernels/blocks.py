@@ -48,7 +48,6 @@ from fairtrial.subpopulations._kernels.block_loop import (
     open_assigned_block,
     start_blocks,
 )
-from fairtrial.subpopulations._kernels.block_losses import discount_losses, lift_by_losses
 from fairtrial.subpopulations._kernels.block_plans import (
     block_counts,
     can_plan,
@@ -73,17 +72,14 @@ from fairtrial.subpopulations._kernels.block_state import (
     State,
     opened,
 )
-from fairtrial.subpopulations._kernels.control_limits import control_means_of
+from fairtrial.subpopulations._kernels.block_targets import find_target, view_of
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations._kernels.model import (
-    CEILING,
     Floats,
     Model,
     copy_into,
     divide,
     in_units,
-    limits_of_items,
-    with_limits,
 )
 
 __all__ = [
@@ -143,27 +139,22 @@ def _plan_block(
     summarise(model, rules, state, means, variances)
     precisions = np.empty((arms, groups))
     divide(precisions, state.counts, variances)
+    passed = np.zeros(arms, dtype=np.bool_)
     leader = find_leader(model, state, means, precisions)
+    leader = find_target(model, rules, state, leader, means, variances, passed)
     state.leader[0] = leader
-    runner_up = find_runner_up(model, rules, state, leader, means, precisions)
+    runner_up = find_runner_up(model, rules, state, leader, means, precisions, passed)
     needs = np.empty(state.rival.shape[1])
     fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
-    limits = limits_of_items(model, leader)
-    wanted = with_limits(model, limits)
-    seen = Estimates(means, control_means_of(model, means), variances)
-    lossy = discount_losses(wanted, rules, state, leader, means, variances, seen.control_means)
-    if lossy:
-        divide(precisions, state.counts, variances)
-        if leader < arms:
-            for group in range(groups):
-                limits[CEILING, leader, group] -= lift_by_losses(rules, state, leader, group)
+    view = view_of(model, rules, state, leader, means, variances)
+    wanted, seen, precisions, losses = view.model, view.seen, view.precisions, view.losses
     present = np.empty(needs.size)
-    weakest = fill_present(wanted, leader, seen, precisions, lossy, needs, present)
-    clear = weakest_open(weakest, lossy, needs, present)
-    doubted = Estimates(np.empty((arms, groups)), np.empty(groups), variances)
+    weakest = fill_present(wanted, leader, seen, precisions, losses, needs, present)
+    clear = weakest_open(weakest, losses.are_any, needs, present)
+    doubted = Estimates(np.empty((arms, groups)), np.empty(groups), seen.variances)
     doubts = doubt_means(wanted, rules, state, leader, seen, precisions, doubted)
     if doubts:
-        fill_present(wanted, leader, doubted, precisions, lossy, needs, present)
+        fill_present(wanted, leader, doubted, precisions, losses, needs, present)
     items = list_items(rules, needs, present)
     shares = state.shares.copy()
     forecast = find_shares(wanted, leader, doubted, items, shares)

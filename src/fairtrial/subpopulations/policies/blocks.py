@@ -182,7 +182,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 19
+    version = 20
     state_fields = (*BlockPolicy.state_fields, "_closed_columns")
     problem: Problem
     environments = CellEnvironment
