@@ -11,6 +11,7 @@ from fairtrial.core.draws import VectorSource
 from fairtrial.errors import NotSupported
 from fairtrial.subpopulations import OVERALL, BlockBetting, Problem
 from tests import effort
+from tests.block_betting import play_with_losses
 from tests.subpopulations.block_views import serial_of
 from tests.subpopulations.slow_measures import bounded_log_wealth, known_noise_log_wealth
 
@@ -295,6 +296,89 @@ def test_one_measure_by_name_is_pulled_as_one_without(limits):
         assert policies[0].recommend().arm == policies[1].recommend().arm
         wealth = [policy._wealth for policy in policies]
         assert wealth[0] == pytest.approx(wealth[1], rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("best", [0.58, 0.9])
+def test_losses_hide_the_same_of_one_measure_by_name_as_of_one_without(best):
+    """Draw for draw, where the two plan for the same variances, and with a limit."""
+    plain = Problem(3, 1, floors=0.111, noise_std=0.5)
+    named = Problem(3, 1, measures=["y"], floors={"y": 0.111}, noise_std={"y": 0.5})
+    policies = [BlockBetting(p, delta=0.05, seed=2, max_pulls=400) for p in (plain, named)]
+    rng, issued, means = np.random.default_rng(3), 0, [0.2, 0.6, best]
+    while not policies[0].stopped:
+        first, second = (policy.ask() for policy in policies)
+        assert first.action == second.action
+        reward = float(rng.normal(means[first.action], 0.5))
+        issued += first.action == 2
+        if first.action == 2 and issued > 4:
+            policies[0].fail(first)
+            policies[1].fail(second)
+        else:
+            policies[0].tell(first, reward)
+            policies[1].tell(second, {"y": reward})
+    assert policies[0].recommend().candidates == ("1", "2")
+    wealth = [policy._wealth for policy in policies]
+    assert wealth[0] == pytest.approx(wealth[1], rel=1e-6, abs=1e-6)
+
+
+OF_TWO = {
+    "normal": {"measures": ["effect", "harm"], "noise_std": {"effect": 0.5, "harm": 0.5}},
+    "coins": {"measures": MEASURES},
+}
+
+
+@pytest.mark.parametrize("limits", [{}, {"ceilings": {"harm": 0.9}}], ids=["no limits", "ceiling"])
+@pytest.mark.parametrize("third", [0.5, 0.58, 0.9])
+@pytest.mark.parametrize("noise", OF_TWO)
+def test_an_arm_that_loses_everything_does_not_keep_others_from_being_compared(
+    noise, third, limits
+):
+    problem = Problem(["old", "new", "third"], 1, objective="effect", **limits, **OF_TWO[noise])
+    policy = BlockBetting(problem, delta=0.05, seed=2)
+    play_with_losses(policy, Two([0.2, 0.6, third], 0.2, noise), loses_third, seed=1, most=1_000)
+    assert policy.recommend().candidates == ("new", "third")
+    assert policy.progress().remaining is None
+
+
+class Two:
+    """Values of an effect and of a harm of every arm."""
+
+    def __init__(self, effects, harm, noise):
+        self.effects, self.harm, self.noise = effects, harm, noise
+
+    def sample(self, pull, rng):
+        means = np.array([self.effects[pull.action], self.harm])
+        values = rng.normal(means, 0.5) if self.noise == "normal" else rng.random(2) < means
+        return {"effect": float(values[0]), "harm": float(values[1])}
+
+
+def loses_third(pull, outcome, earlier):
+    """Return whether a pull fails: all of the third arm do, after four."""
+    del outcome
+    return pull.action == 2 and earlier >= 4
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("limit", [None, 0.5], ids=["no limits", "on a ceiling"])
+@pytest.mark.parametrize("noise", OF_TWO)
+def test_a_broken_arm_and_hostile_losses_seldom_rule_out_the_right_answer(noise, limit):
+    # The first arm is broken after six pulls. With a range, one of four of the second's good
+    # results and of the third's bad ones is withheld, too.
+    ceilings = {} if limit is None else {"harm": limit}
+    problem = Problem(3, 1, objective="effect", ceilings=ceilings, **OF_TWO[noise])
+
+    def is_lost(pull, outcome, earlier):
+        if pull.action == 0:
+            return earlier >= 6
+        return outcome["effect"] == float(pull.action == 1) and earlier % 4 == 0
+
+    number = effort.runs(20, whole=1_000)
+    wrong = 0
+    for seed in range(number):
+        policy = BlockBetting(problem, delta=0.1, seed=0)
+        play_with_losses(policy, Two([0.5, 0.5 + 1e-6, 0.5], 0.5, noise), is_lost, seed, 250)
+        wrong += bool(policy._blocks.state.book.rejected[1])
+    assert wrong / number <= effort.tolerated(0.1, number)
 
 
 # ----------------------------------------------------------------------------- in disorder

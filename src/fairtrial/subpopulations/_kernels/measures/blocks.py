@@ -97,12 +97,12 @@ from fairtrial.subpopulations._kernels.measures.state import (
     State,
     opened,
 )
+from fairtrial.subpopulations._kernels.measures.targets import find_target, losses_so_far
 from fairtrial.subpopulations._kernels.measures.views import (
     can_plan,
     doubt,
     find_leader,
     find_runner_up,
-    share_missing,
     summarise,
 )
 from fairtrial.subpopulations._kernels.model import copy_into
@@ -201,23 +201,25 @@ def _plan_block(
     """
     arms, groups = model.active.shape
     seen, programmes, work = _view(model, state)
-    leader = find_leader(model, state, seen, programmes, work)
+    passed = np.zeros(arms, dtype=np.bool_)
+    losses = losses_so_far(model, rules, state)
+    leader = find_leader(model, state, seen, programmes, work, passed)
+    leader = find_target(model, rules, state, seen, leader, losses, programmes, work, passed)
     state.leader[0] = leader
-    runner_up = find_runner_up(rules, state, seen, leader)
+    runner_up = find_runner_up(rules, state, seen, leader, passed)
     fill_programmes(model, seen, leader, seen.saved, programmes)
     needs = np.empty(arms + model.signs.size)
     fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
-    lossy = _is_lossy(model, state)
     present = np.empty(needs.size)
-    weakest = fill_present(programmes, leader, state.pulls, lossy, needs, work, present)
-    clear = weakest_open(weakest, lossy, needs, present)
+    weakest = fill_present(programmes, leader, state.pulls, losses, needs, work, present)
+    clear = weakest_open(weakest, losses.are_any, needs, present)
     at, planned_at = seen, programmes
     doubted = new_view(model)
     doubts = rules.doubts and doubt(model, state, leader, seen, doubted)
     if doubts:
         at, planned_at = doubted, new_programmes(model)
         fill_programmes(model, at, leader, at.saved, planned_at)
-        fill_present(planned_at, leader, state.pulls, lossy, needs, work, present)
+        fill_present(planned_at, leader, state.pulls, losses, needs, work, present)
     items = list_items(rules, needs, present)
     shares = state.shares.copy()
     forecast = find_shares(model, leader, at, planned_at, items, work, shares)
@@ -250,15 +252,6 @@ def _plan_block(
     end = end_after(rules, state, slot, leader, runner_up, needs)
     if is_worth_a_bet(clear, rules, leader == arms, end):
         place_bets(model, rules, state, slot, seen, programmes, work, end)
-
-
-@uncounted
-def _is_lossy(model: Model, state: State) -> bool:
-    for cell in range(state.was_absent.shape[0]):
-        for m in range(state.was_absent.shape[1]):
-            if share_missing(model, state, cell, m) > 0.0:
-                return True
-    return False
 
 
 # ------------------------------------------------------------------------ one pull at a time
@@ -712,7 +705,8 @@ def answer_now(arrays: Arrays) -> int:
     if not can_plan(model, state):
         return -1
     seen, programmes, work = _view(model, state)
-    return find_leader(model, state, seen, programmes, work)
+    none_passed = np.zeros(seen.quality.size, dtype=np.bool_)
+    return find_leader(model, state, seen, programmes, work, none_passed)
 
 
 @kernel

@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairtrial.confidence.block_betting.hidden import MOST_WASTED
 from fairtrial.confidence.block_betting.plan_steps import take_steps
 from fairtrial.core.compilation import kernel, unchecked, uncounted
+from fairtrial.subpopulations._kernels.block_losses import Losses
 from fairtrial.subpopulations._kernels.block_plans import (
     add_gradient,
     blend_shares,
@@ -37,15 +39,14 @@ def fill_present(
     programmes: Programmes,
     leader: int,
     pulls: Floats,
-    lossy: bool,
+    losses: Losses,
     needs: Floats,
     work: Work,
     present: Floats,
 ) -> float:
     """Fill the information on each needed item, else 0; return the smallest of the needed.
 
-    `lossy`: values are missing. If their worst case puts the leader beyond a limit, more data of
-    the same kind cannot settle that limit.
+    It is 0 for an item that losses hide: more data of the same kind cannot settle it.
     """
     arms = pulls.shape[0]
     weakest = math.inf
@@ -53,8 +54,13 @@ def fill_present(
         present[item] = 0.0
         if needs[item] < 0.0:
             continue
-        if not (lossy and item >= arms and programmes.distance[item - arms] > 0.0):
+        may_be_beyond = losses.move_means and item >= arms
+        if not (may_be_beyond and programmes.distance[item - arms] > 0.0):
             present[item] = item_value(programmes, item, leader, pulls, work)
+        if losses.cost_results:
+            issued = item_value(programmes, item, leader, losses.issued, work)
+            if issued >= MOST_WASTED * present[item]:
+                present[item] = 0.0
         weakest = min(weakest, present[item])
     return weakest
 

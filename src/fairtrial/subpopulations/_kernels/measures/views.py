@@ -5,7 +5,7 @@ import math
 from fairtrial.confidence.block_betting.book import CLOSED
 from fairtrial.confidence.block_betting.planned_end import NOBODY
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import uncounted
+from fairtrial.core.compilation import kernel, uncounted
 from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.doubt import DOUBT, fair_count
@@ -31,6 +31,7 @@ from fairtrial.subpopulations._kernels.measures.predictions import (
     adjust_estimates,
 )
 from fairtrial.subpopulations._kernels.measures.state import State
+from fairtrial.subpopulations._kernels.model import Booleans
 
 
 @uncounted
@@ -147,14 +148,21 @@ def is_wanted(model: Model, k: int, group: int, m: int) -> bool:
 
 
 @uncounted
-def find_leader(model: Model, state: State, seen: Seen, programmes: Programmes, work: Work) -> int:
-    """Return the best live answer by the estimates.
+def find_leader(
+    model: Model,
+    state: State,
+    seen: Seen,
+    programmes: Programmes,
+    work: Work,
+    passed: Booleans,
+) -> int:
+    """Return the best live answer by the estimates; no arm is `passed` over yet.
 
     It is the best feasible arm; if there is none, "none"; if that is rejected, the least infeasible
     arm.
     """
     arms = seen.quality.size
-    best = _best_feasible(state, seen, NOBODY)
+    best = best_feasible(state, seen, passed)
     if best != NOBODY:
         return best
     if not state.book.rejected[arms]:
@@ -170,20 +178,28 @@ def find_leader(model: Model, state: State, seen: Seen, programmes: Programmes, 
     return best
 
 
-@uncounted
-def find_runner_up(rules: Rules, state: State, seen: Seen, leader: int) -> int:
-    """Return the arm for which a block bets on its leader, too; only a planned end needs one."""
-    if rules.max_pulls == math.inf or leader == seen.quality.size:
+@kernel
+def find_runner_up(rules: Rules, state: State, seen: Seen, target: int, passed: Booleans) -> int:
+    """Return the arm for which a block bets on its target, too; only a planned end needs one.
+
+    Arms that were `passed` over in the search for the target do not count.
+    """
+    if rules.max_pulls == math.inf or target == seen.quality.size:
         return NOBODY
-    return _best_feasible(state, seen, leader)
+    others = passed.copy()
+    others[target] = True
+    return best_feasible(state, seen, others)
 
 
 @uncounted
-def _best_feasible(state: State, seen: Seen, besides: int) -> int:
-    """Return the best live arm besides one that keeps its limits by the estimates, or `NOBODY`."""
+def best_feasible(state: State, seen: Seen, passed: Booleans) -> int:
+    """Return the best arm that keeps its limits by the estimates, or `NOBODY`.
+
+    Arms that are ruled out or `passed` over do not count.
+    """
     best = NOBODY
     for k in range(seen.quality.size):
-        if k == besides or state.book.rejected[k] or _breaks_a_limit(seen, k):
+        if passed[k] or state.book.rejected[k] or _breaks_a_limit(seen, k):
             continue
         if best == NOBODY or seen.quality[k] > seen.quality[best]:
             best = k
