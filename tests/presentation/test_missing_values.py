@@ -36,6 +36,8 @@ def test_a_measure_that_is_never_known_has_a_share_of_one():
 def test_what_a_missing_value_counts_as_is_said():
     assert "worst one" in counting_of_missing(progress_of())
     assert "nothing to do with" in counting_of_missing(progress_of(counted_as="not drawn"))
+    again = counting_of_missing(progress_of(counted_as="made again"))
+    assert "the limit of replacements is reached or its arm or group is closed" in again
 
 
 def test_a_progress_without_measures_says_nothing():

@@ -24,9 +24,9 @@ _MEANING = {
     ),
     "made again": (
         "Pulls without a value that bets use are made again; where this is not possible, because "
-        "the limit of replacements is reached or the arm is closed, the value counts as the worst "
-        "one in the range. Making a pull again is right only if its value is missing for reasons "
-        "that have nothing to do with what it would have been."
+        "the limit of replacements is reached or its arm or group is closed, the value counts as "
+        "the worst one in the range. Making a pull again is right only if its value is missing for "
+        "reasons that have nothing to do with what it would have been."
     ),
     "not drawn": (
         "Bets leave missing values out. This is right only if they are missing for reasons that "
