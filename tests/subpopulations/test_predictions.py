@@ -7,6 +7,7 @@ import pytest
 
 import fairtrial as ft
 from fairtrial.confidence.block_betting.bets import NO_BET, bounded_gain
+from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.subpopulations import BlockBetting, Problem, TrackAndStop
 from fairtrial.subpopulations._kernels.measures.bets import multiply_bets, role_in_bet, step_in_bet
@@ -767,3 +768,46 @@ def test_progress_says_what_predictions_explain_and_how_many_are_missing_or_cut(
     assert said.cut == pytest.approx(sum(one > 0.6 for one in known) / len(known))
     assert 0.05 < said.groups[0].r_squared < 0.6
     assert any("outside of their range" in warning for warning in policy.warnings())
+
+
+def unasked(problem, action):
+    return Pull(UNSOLICITED, action, problem.labels(action))
+
+
+def explained(policy):
+    """Return what predictions are said to explain."""
+    found = policy.progress().predictions
+    parts = [(one.slope, one.mean, one.r_squared) for one in found.groups]
+    return np.array([found.variance_left, *np.ravel(parts)])
+
+
+def test_results_that_nobody_asked_for_do_not_change_what_predictions_explain():
+    """They have no predictions: a table has them after its decision, often most of its rows."""
+    policy = BlockBetting(problem_of(), seed=3)
+    units = Units(policy.problem, 8)
+    follow(policy, units, 400)
+    before = explained(policy)
+    assert before[-1] > 0.2
+    for place in range(3_000):
+        pull = unasked(policy.problem, place % policy.problem.n_actions)
+        policy.tell(pull, float(place % 7 > 0))
+    np.testing.assert_allclose(explained(policy), before, rtol=1e-9)
+    assert policy.progress().actions[0].mean_of_all > 0.8
+
+
+def test_what_predictions_explain_follows_corrections_of_results_nobody_asked_for():
+    policy = BlockBetting(problem_of(), seed=3)
+    follow(policy, Units(policy.problem, 8), 200)
+    before = explained(policy)
+    pull = unasked(policy.problem, 0)
+    for _ in range(50):
+        policy.tell(pull, 1.0)
+    for _ in range(50):
+        policy.amend(pull, 1.0, 0.0)
+    state = policy.get_state()
+    again = BlockBetting(problem_of(), seed=3)
+    again.set_state(state)
+    for each in policy, again:
+        np.testing.assert_allclose(explained(each), before, rtol=1e-9)
+        each.tell(pull, 0.5)
+        np.testing.assert_allclose(explained(each), before, rtol=1e-9)

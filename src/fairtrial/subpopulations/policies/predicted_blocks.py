@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import Randomize
+from fairtrial.confidence.block_betting.blocks import Arrays
 from fairtrial.confidence.effects import (
     BlockResults,
     Difference,
@@ -25,6 +26,7 @@ from fairtrial.confidence.effects import (
 )
 from fairtrial.confidence.prediction_test import ALARM, FrozenPredictions, KnownMeanTest
 from fairtrial.core.progress_parts import GroupPredictions, Predictions
+from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures import blocks
@@ -78,7 +80,10 @@ class PredictedBlocks(RecordedPredictions):
         As in `RecordedPredictions`.
     """
 
-    more_fields: ClassVar[tuple[str, ...]] = (*RecordedPredictions.more_fields, "known_test.logs")
+    more_fields: ClassVar[tuple[str, ...]] = (
+        *RecordedPredictions.more_fields,
+        *("known_test.logs", "unasked"),
+    )
 
     def __init__(
         self,
@@ -93,6 +98,42 @@ class PredictedBlocks(RecordedPredictions):
         known = any(own.known_mean for own in stated)
         self.known_test = KnownMeanTest(len(stated) * len(problem.groups) if known else 0)
         super().__init__(problem, as_measured(problem), rules, randomize, key, points, reported)
+        # Numbers and products of pairs of values, and sums of values on the diagonal.
+        self.unasked = np.zeros((3, *self.state.counts.shape))
+
+    # ------------------------------------------------------------- results nobody asked for
+
+    def learn(self, pull: Pull, value: Floats, *, was_lost: bool) -> None:
+        """Record all values of a pull."""
+        super().learn(pull, value, was_lost=was_lost)
+        self._note_unasked(pull, value, 1.0)
+
+    def amend(self, pull: Pull, old: Floats, new: Floats) -> None:
+        """Correct the values of a pull, and all bets on them."""
+        super().amend(pull, old, new)
+        self._note_unasked(pull, old, -1.0)
+        self._note_unasked(pull, new, 1.0)
+
+    def _note_unasked(self, pull: Pull, value: Floats, sign: float) -> None:
+        """Add the values of a pull that nobody asked for, or remove them if `sign` is -1."""
+        if pull.number != UNSOLICITED:
+            return
+        outcomes = self._inward(value)[: self.outcomes]
+        known = np.isfinite(outcomes)
+        values = np.where(known, outcomes, 0.0)
+        own = np.stack([np.outer(known, known), np.outer(values, values), np.diag(values)])
+        arm, group = divmod(pull.action, self.groups)
+        self.unasked[:, arm, group, : self.outcomes, : self.outcomes] += sign * own
+
+    @property
+    def _data_of_asked(self) -> tuple[Floats, Floats, Floats]:
+        """Counts, products and sums of the values of pulls that were asked for, as in the state.
+
+        Only these can have predictions: what predictions explain is a share of their variance.
+        """
+        state, (counts, products, sums) = self.state, self.unasked
+        own = np.diagonal(sums, axis1=2, axis2=3)
+        return state.counts - counts, state.products - products, state.sums - own
 
     def _model(self) -> Model:
         model = super()._model()
@@ -276,19 +317,19 @@ class PredictedBlocks(RecordedPredictions):
     def found(self) -> Predictions:
         """What predictions did so far."""
         missing, cut = self.shares()
-        slopes, expected, _ = self.fit
+        slopes, expected, _ = self._fit_of(self._arrays_of_asked)
         groups = []
         for p, (place, name) in enumerate(zip(self._places, self._names, strict=True)):
             own = np.zeros(self._question.objective.size)
             own[place] = 1.0
-            total, left = self._variances(own)
+            total, left = self._variances(own, slopes)
             shares = 1.0 - np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), 1.0)
             rows = np.stack([slopes[p], expected[p], shares], axis=1).tolist()
             groups += [
                 GroupPredictions(group, slope, mean, share, measure=name)
                 for group, (slope, mean, share) in zip(self._problem.groups, rows, strict=True)
             ]
-        total, left = self._variances(self._question.objective)
+        total, left = self._variances(self._question.objective, slopes)
         weights = np.square(self._problem.shares)
         plain = float(weights @ total)
         return Predictions(
@@ -300,11 +341,11 @@ class PredictedBlocks(RecordedPredictions):
             alarm=ALARM,
         )
 
-    def _variances(self, weights: Floats) -> tuple[Floats, Floats]:
+    def _variances(self, weights: Floats, slopes: Floats) -> tuple[Floats, Floats]:
         """Return variances of a sum of measures within arms: plain and adjusted, by group, (L,)."""
         adjusted = np.repeat(weights[:, np.newaxis], self.groups, axis=1)
-        for p, (place, slopes) in enumerate(zip(self._places, self.fit[0], strict=True)):
-            adjusted[self.outcomes + p] = -weights[place] * slopes
+        for p, place in enumerate(self._places):
+            adjusted[self.outcomes + p] = -weights[place] * slopes[p]
         covariances = self._covariances_within_arms
         left = np.einsum("al,lab,bl->l", adjusted, covariances, adjusted)
         return np.asarray(covariances @ weights @ weights), np.asarray(np.maximum(left, 0.0))
@@ -315,19 +356,30 @@ class PredictedBlocks(RecordedPredictions):
 
         A pull without a prediction counts as one with the mean prediction.
         """
-        state, values = self.state, np.maximum(self._all_values, 1.0)
-        means = state.sums / values
-        both = state.counts * means[..., np.newaxis] * means[..., np.newaxis, :]
-        spread = (state.products - both).sum(axis=0)
+        counts, products, sums = self._data_of_asked
+        means = sums / np.maximum(np.diagonal(counts, axis1=2, axis2=3), 1.0)
+        both = counts * means[..., np.newaxis] * means[..., np.newaxis, :]
+        spread = (products - both).sum(axis=0)
         measure = [*range(self.outcomes), *self._places]
-        numbers = state.counts[:, :, measure][:, :, :, measure].sum(axis=0)
+        numbers = counts[:, :, measure][:, :, :, measure].sum(axis=0)
         unit = self._units.unit
         return np.asarray(spread / np.maximum(numbers, 1.0) * np.outer(unit, unit))
 
     @property
     def fit(self) -> Floats:
         """Slope, mean and explained variance of each prediction in its units, shape (3, P, L)."""
-        slopes, expected, explained = blocks.fit_now(self.arrays)
+        return self._fit_of(self.arrays)
+
+    @property
+    def _arrays_of_asked(self) -> Arrays:
+        """The arrays of the kernels, with only the data of pulls that were asked for."""
+        floats = self._floats.copy()
+        view = self.kernels.STATE.view(floats, self._integers)
+        view.counts[...], view.products[...], view.sums[...] = self._data_of_asked
+        return self.arrays[0], floats, self._integers
+
+    def _fit_of(self, arrays: Arrays) -> Floats:
+        slopes, expected, explained = blocks.fit_now(arrays)
         number = len(self._stated)
         measure = self._units.unit[self._places][:, np.newaxis]
         low, unit = (ends[-number:, np.newaxis] for ends in (self._units.low, self._units.unit))
