@@ -286,6 +286,18 @@ def test_where_many_rows_are_lost_nothing_is_bet_and_a_warning_says_so():
     assert policy._wealth.min() > -10.0
 
 
+@pytest.mark.parametrize("make", [small, tiny, three])
+def test_before_the_first_plan_nothing_is_said_of_what_losses_hide(make):
+    problem, environment = make()
+    policy = BlockBetting(problem, delta=0.1, seed=0)
+    generator = np.random.default_rng(0)
+    policy.fail(policy.ask())
+    while policy._blocks.planned == 1:
+        assert not any("too many rows are lost" in warning for warning in policy.warnings())
+        pull = policy.ask()
+        policy.tell(pull, environment.sample(pull, generator))
+
+
 def separate():
     """Return three arms that never reach the same cell, with means .2, .6 and .5."""
     arms = {name: [row, row] for name, row in zip(("old", "new", "third"), np.eye(3), strict=True)}

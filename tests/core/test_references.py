@@ -7,6 +7,7 @@ import pytest
 from numba.core import config
 from numpy.typing import NDArray
 
+from fairtrial.core import linking
 from fairtrial.core.compilation import compiled, kernel, use_tier
 from fairtrial.core.layout import Layout, opener
 
@@ -137,3 +138,19 @@ def test_a_name_that_is_no_field_is_an_error(arrays, compiling):
 
     with pytest.raises(Exception, match="missing"):
         wrong(arrays)
+
+
+def test_the_function_that_opens_a_state_has_machine_code_once(arrays, compiling):
+    @kernel
+    def total_of(arrays):
+        _, state = opened(arrays)
+        return state.total[0]
+
+    @kernel
+    def set_total(arrays):
+        _, state = opened(arrays)
+        state.total[0] = 7.0
+
+    set_total(arrays)
+    assert total_of(arrays) == 7.0
+    assert sum("test_references10fill_State" in entry for entry in linking._APART) == 1

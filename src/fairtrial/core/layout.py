@@ -204,8 +204,8 @@ class Layout(Generic[State]):
         module = sys.modules[declaration.__module__]
         types: dict[str, type] = {}
         head = self._buffers[-1]
-        name = f"{verb}_{declaration.__name__}"
-        lines = [f"def {name}({first}{', '.join(self._buffers)}):"]
+        own_name = f"{verb}_{declaration.__name__}"
+        lines = [f"def {own_name}({first}{', '.join(self._buffers)}):"]
         lines += [f"    {name} = int({head}[{i}])" for i, name in enumerate(self.dimensions)]
         lines += [f"    at_{name} = 0" for name in self._buffers[:-1]]
         lines += [f"    at_{head} = {len(self.dimensions)}"]
@@ -219,7 +219,7 @@ class Layout(Generic[State]):
         # numba keeps the compiled code beside the module that holds the declaration.
         namespace: dict[str, Any] = {**types, "put": put, "__name__": declaration.__module__}
         exec(compile(source, str(module.__file__), "exec"), namespace)  # noqa: S102
-        function: Callable[..., Any] = namespace[name]
+        function: Callable[..., Any] = namespace[own_name]
         return function
 
 

@@ -227,13 +227,6 @@ def looks(found: OperatingCharacteristics, starts: date | None) -> Markup | None
 # -------------------------------------------------------------------------- comparison
 
 
-_SHOWN = {
-    "better within limits": "Some such arm shown",
-    "better": "Some better arm shown",
-    "within limits": "Some such arm shown",
-}
-
-
 def comparators(found: OperatingCharacteristics) -> Markup | None:
     """Return the section on the usual designs; None if there are none."""
     rows = [row for row in _last_rows(found) if row.comparators]

@@ -70,8 +70,8 @@ _UNLIKELY_CELLS = (
 )
 
 _TOO_MANY_LOST = (
-    "too many rows are lost: each counts as the worst that it could have been, and at this rate "
-    "more rows will not decide"
+    "too many rows are lost: each counts as the worst that it could have been, and by the "
+    "estimates so far, more rows will not decide at this rate"
 )
 
 _MOST_AT_ONCE = 4096
@@ -559,9 +559,7 @@ class BlockBetting(BlockPolicy):
     @property
     def _loses_too_many(self) -> bool:
         """Whether lost rows, not only open ones, hide what an answer needs."""
-        if self._finished or not self._blocks.known_losses.any():
-            return False
-        return math.isinf(self._blocks.state.forecast[0])
+        return bool(self._blocks.known_losses.any()) and self._is_out_of_reach
 
     @property
     def _contradicts_cells(self) -> bool:

@@ -30,6 +30,14 @@ def share_lost(lost: float, came: float) -> float:
 
 
 @inlined
+def mark_hidden(needs: NDArray[np.float64], present: NDArray[np.float64]) -> None:
+    """Mark the items that losses hide: something is needed, and bets see nothing of the effect."""
+    for item in range(needs.size):
+        if needs[item] >= 0.0 and present[item] == 0.0:
+            needs[item] = HIDDEN
+
+
+@inlined
 def can_show(needs: NDArray[np.float64], arms: int) -> bool:
     """Return whether losses hide no limit of a target, and not everything else that it needs.
 

@@ -503,6 +503,13 @@ class BlockPolicy(FixedConfidencePolicy):
         return max(0, int(self._end - self._blocks.made)) + late
 
     @property
+    def _is_out_of_reach(self) -> bool:
+        """Whether results like those so far cannot settle the leader's answer."""
+        # Before the first plan, nothing is forecast.
+        is_planned = self._blocks.planned > 1 and not self._finished
+        return is_planned and math.isinf(self._blocks.state.forecast[0])
+
+    @property
     def _no_forecast(self) -> str:
         blocks = self._blocks
         if blocks.overtaken < MANY_WAIT:

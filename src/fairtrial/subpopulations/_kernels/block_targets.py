@@ -8,14 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fairtrial.confidence.block_betting.book import fill_needs
-from fairtrial.confidence.block_betting.hidden import HIDDEN, MOST_TRIED, can_show
+from fairtrial.confidence.block_betting.hidden import MOST_TRIED, can_show, mark_hidden
 from fairtrial.confidence.block_betting.planned_end import NOBODY
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_losses import (
     Losses,
     discount_losses,
     lift_by_losses,
-    losses_so_far,
 )
 from fairtrial.subpopulations._kernels.block_plans import best_feasible, fill_present
 from fairtrial.subpopulations._kernels.block_state import Estimates, Rules, State
@@ -37,12 +36,17 @@ class View(NamedTuple):
     model: Model  # with the limits that they use
     seen: Estimates
     precisions: Floats
-    losses: Losses
 
 
 @kernel
 def view_of(
-    model: Model, rules: Rules, state: State, target: int, means: Floats, variances: Floats
+    model: Model,
+    rules: Rules,
+    state: State,
+    target: int,
+    losses: Losses,
+    means: Floats,
+    variances: Floats,
 ) -> View:
     """Return what bets on a target are expected to see, by the estimates from all data."""
     arms, groups = means.shape
@@ -51,7 +55,6 @@ def view_of(
     seen = Estimates(means.copy(), control_means_of(model, means), variances.copy())
     precisions = np.empty((arms, groups))
     divide(precisions, state.counts, variances)
-    losses = losses_so_far(rules, state, precisions)
     if losses.move_means:
         discount_losses(
             wanted, rules, state, target, seen.means, seen.variances, seen.control_means
@@ -60,7 +63,7 @@ def view_of(
         if target < arms:
             for group in range(groups):
                 limits[CEILING, target, group] -= lift_by_losses(rules, state, target, group)
-    return View(wanted, seen, precisions, losses)
+    return View(wanted, seen, precisions)
 
 
 @kernel
@@ -69,6 +72,7 @@ def find_target(
     rules: Rules,
     state: State,
     leader: int,
+    losses: Losses,
     means: Floats,
     variances: Floats,
     passed: Booleans,
@@ -82,10 +86,12 @@ def find_target(
     precisions = np.empty(means.shape)
     divide(precisions, state.counts, variances)
     target = leader
-    if not losses_so_far(rules, state, precisions).are_any:
+    if not losses.are_any:
         return target
     for _ in range(MOST_TRIED):
-        if target == arms or _is_anything_shown(model, rules, state, target, means, variances):
+        if target == arms or _is_anything_shown(
+            model, rules, state, target, losses, means, variances
+        ):
             return target
         passed[target] = True
         target = best_feasible(model, state, means, precisions, passed)
@@ -98,15 +104,19 @@ def find_target(
 
 @kernel
 def _is_anything_shown(
-    model: Model, rules: Rules, state: State, target: int, means: Floats, variances: Floats
+    model: Model,
+    rules: Rules,
+    state: State,
+    target: int,
+    losses: Losses,
+    means: Floats,
+    variances: Floats,
 ) -> bool:
     """Return whether bets on a target can show something in spite of losses."""
-    view = view_of(model, rules, state, target, means, variances)
+    view = view_of(model, rules, state, target, losses, means, variances)
     needs = np.empty(state.rival.shape[1])
     fill_needs(state.book, rules.threshold, rules.separately, target, needs)
     present = np.empty(needs.size)
-    fill_present(view.model, target, view.seen, view.precisions, view.losses, needs, present)
-    for item in range(needs.size):
-        if needs[item] >= 0.0 and present[item] == 0.0:
-            needs[item] = HIDDEN
+    fill_present(view.model, target, view.seen, view.precisions, losses, needs, present)
+    mark_hidden(needs, present)
     return can_show(needs, means.shape[0])

@@ -48,6 +48,7 @@ from fairtrial.subpopulations._kernels.block_loop import (
     open_assigned_block,
     start_blocks,
 )
+from fairtrial.subpopulations._kernels.block_losses import losses_so_far
 from fairtrial.subpopulations._kernels.block_plans import (
     block_counts,
     can_plan,
@@ -141,13 +142,13 @@ def _plan_block(
     divide(precisions, state.counts, variances)
     passed = np.zeros(arms, dtype=np.bool_)
     leader = find_leader(model, state, means, precisions)
-    leader = find_target(model, rules, state, leader, means, variances, passed)
+    losses = losses_so_far(rules, state, precisions)
+    leader = find_target(model, rules, state, leader, losses, means, variances, passed)
     state.leader[0] = leader
     runner_up = find_runner_up(model, rules, state, leader, means, precisions, passed)
     needs = np.empty(state.rival.shape[1])
     fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
-    view = view_of(model, rules, state, leader, means, variances)
-    wanted, seen, precisions, losses = view.model, view.seen, view.precisions, view.losses
+    wanted, seen, precisions = view_of(model, rules, state, leader, losses, means, variances)
     present = np.empty(needs.size)
     weakest = fill_present(wanted, leader, seen, precisions, losses, needs, present)
     clear = weakest_open(weakest, losses.are_any, needs, present)

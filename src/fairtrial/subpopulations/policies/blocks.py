@@ -83,7 +83,9 @@ _BINARY = "every reward is 0 or 1"
 
 _PLANNED_ENDS = "docs/explanation/planned-ends.md"
 
-_TOO_MANY_LOST = "too many results are lost: at this rate more results will not decide"
+_TOO_MANY_LOST = (
+    "too many results are lost: by the estimates so far, more results will not decide at this rate"
+)
 
 _MANY_CELLS = 500
 """With more cells, initial pulls and the minimal block would be most of a study."""
@@ -839,12 +841,6 @@ class BlockBetting(BlockPolicy):
         if self.losses == "ignorable":
             return "made again" if self._bounded and self._makes_again else "not drawn"
         return "the worst value" if self._bounded else "not drawn"
-
-    @property
-    def _is_out_of_reach(self) -> bool:
-        """Whether results like those so far cannot settle the leader's answer."""
-        hopeless = math.isinf(self._blocks.state.forecast[0])
-        return hopeless and self._blocks.planned > 1 and not self._finished
 
     @property
     def _loses_unequally(self) -> bool:

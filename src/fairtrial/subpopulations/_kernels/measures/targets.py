@@ -6,7 +6,12 @@ An arm that leads by the few of its results that came could otherwise hold back 
 import numpy as np
 
 from fairtrial.confidence.block_betting.book import fill_needs
-from fairtrial.confidence.block_betting.hidden import HIDDEN, MOST_TRIED, can_show, share_lost
+from fairtrial.confidence.block_betting.hidden import (
+    MOST_TRIED,
+    can_show,
+    mark_hidden,
+    share_lost,
+)
 from fairtrial.confidence.block_betting.planned_end import NOBODY
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_losses import Losses
@@ -90,7 +95,5 @@ def _is_anything_shown(
     fill_needs(state.book, rules.threshold, rules.separately, target, needs)
     present = np.empty(needs.size)
     fill_present(programmes, target, state.pulls, losses, needs, work, present)
-    for item in range(needs.size):
-        if needs[item] >= 0.0 and present[item] == 0.0:
-            needs[item] = HIDDEN
+    mark_hidden(needs, present)
     return can_show(needs, arms)
