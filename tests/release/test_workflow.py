@@ -48,7 +48,9 @@ def test_what_was_built_is_uploaded_with_attestations():
     assert "`pypa/gh-action-pypi-publish`" in RECIPE
 
 
-def test_every_action_has_an_exact_version():
+def test_every_action_is_a_commit_with_its_version_beside_it():
     assert len(ACTIONS) == 5
+    source = (ROOT / FILE).read_text(encoding="utf-8")
     for action in ACTIONS:
-        assert re.fullmatch(r"[\w./-]+@(v\d+\.\d+\.\d+|[0-9a-f]{40})", action)
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action)
+        assert re.search(rf"uses: {action} # v\d+\.\d+\.\d+\n", source)
