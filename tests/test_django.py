@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from fairtrial.study import Study
+from tests import effort
 from tests.test_web_applications import MODULE, TEXT
 
 [VIEWS] = re.findall(r'```python title="shop/views.py"\n(.*?)```', TEXT, re.DOTALL)
@@ -41,7 +42,10 @@ def project(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+KINDS = ["sqlite", "postgresql"]
+
+
+@pytest.fixture
 def storage(request, tmp_path):
     """The address of the storage of the study."""
     if request.param == "sqlite":
@@ -124,6 +128,7 @@ def order(browser):
     return browser.post("/orders", headers={"X-CSRFToken": token})
 
 
+@pytest.mark.parametrize("storage", effort.first(1, KINDS), indirect=True)
 def test_each_visitor_sees_one_variant_and_counts_once_whichever_process_answers(site, storage):
     browsers = [visitor(site) for _ in range(VISITORS)]
     with ThreadPoolExecutor(6) as pool:
@@ -144,6 +149,7 @@ def test_each_visitor_sees_one_variant_and_counts_once_whichever_process_answers
         browser.close()
 
 
+@pytest.mark.parametrize("storage", effort.first(1, KINDS[::-1]), indirect=True)
 def test_a_process_that_is_killed_changes_nothing_for_the_visitors(site, storage):
     with visitor(site) as browser:
         first = shown(browser)

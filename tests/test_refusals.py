@@ -168,13 +168,13 @@ def test_a_count_is_one_that_a_float_holds_and_a_flag_is_true_or_false():
 
 
 @pytest.mark.parametrize("row", POLICIES, ids=lambda row: row.name)
-@pytest.mark.parametrize("delta", [0.5, 0.95, 1.0, 95])
-def test_a_confidence_in_place_of_delta_is_refused(row, delta):
+def test_a_confidence_in_place_of_delta_is_refused(row):
     problem, _ = row.instance()
     if "delta" in inspect.signature(row.policy).parameters:
-        with pytest.raises(InvalidArgument) as error:
-            row.policy(problem, **row.options | {"delta": delta})
-        assert (error.value.name, error.value.given) == ("delta", delta)
+        for delta in (0.5, 0.95, 1.0, 95):
+            with pytest.raises(InvalidArgument) as error:
+                row.policy(problem, **row.options | {"delta": delta})
+            assert (error.value.name, error.value.given) == ("delta", delta)
 
 
 def test_the_error_about_a_confidence_says_which_delta_was_meant():

@@ -615,7 +615,7 @@ def test_a_tolerance_lets_debts_go_on():
 
 @pytest.mark.parametrize("policy", BEGUN, ids=repr)
 def test_what_has_begun_before_keeps_the_contract(policy):
-    check_policy(policy, BernoulliEnvironment(PROBLEM, MEANS), pulls=60)
+    check_policy(policy, BernoulliEnvironment(PROBLEM, MEANS), pulls=effort.runs(30, whole=60))
     again = policy_from_dict(policy.to_dict(), PROBLEM, policy.seed)
     assert again.to_dict() == policy.to_dict()
     assert again.ask(30) == policy.clone().ask(30)

@@ -26,7 +26,7 @@ def last(t, counts, sums, allowed):
     return allowed[-1]
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(effort.runs(2, whole=4)))
 def test_random_runs_decide_and_keep_what_exact_fractions_say(block):
     """In parallel, a second policy is saved and restored after every call; see `ExactRun`."""
     number = effort.runs(25, whole=40)

@@ -103,7 +103,7 @@ def test_floats_that_trap_a_floor_are_counted_exactly(share):
         ("lazy", True, None),
     ],
 )
-@settings(max_examples=effort.runs(15, whole=40))
+@settings(max_examples=effort.runs(10, whole=40))
 @given(data=st.data())
 def test_every_decision_and_metric_is_that_of_the_slow_scan(scheduler, mask, carry, data):
     shares = data.draw(quotas())

@@ -17,7 +17,7 @@ from tests.messages import raises
 
 pytestmark = pytest.mark.filterwarnings("ignore:the shares take every pull")
 
-ASKS = effort.runs(1000, whole=5000)
+ASKS = effort.runs(400, whole=5000)
 PROBLEM = Problem(["a", "b", "c"], [0.2, 0.3, 0.25])
 
 

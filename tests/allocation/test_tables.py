@@ -45,7 +45,7 @@ INSTANCE_2 = [
 def test_instance_2_has_the_published_regret_and_violation(row):
     """Means within 4 combined standard errors."""
     policy, regret, half_width, violation, worst, share = row
-    runs = effort.runs(250, whole=1000)
+    runs = effort.runs(100, whole=1000)
     found = ft.simulate(policy, ENVIRONMENT, runs, seed=1, horizon=200, progress=False).metrics
     own = found["r_regret"].std() / np.sqrt(runs)
     assert abs(found["r_regret"].mean() - regret) < 4 * np.hypot(own, half_width / 1.96)

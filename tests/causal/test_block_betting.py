@@ -28,7 +28,7 @@ from tests.block_betting import play_with_losses
 from tests.causal.betting_instances import HARD_NULLS, TINY, direct, region, small, three, tiny
 from tests.causal.slow import diamond, without_overlap
 from tests.causal.slow_betting import Beliefs, Instance, Rule, exact_mean, freeze, multipliers
-from tests.effort import runs, tolerated
+from tests.effort import pairs, runs, tolerated
 from tests.messages import raises, warns
 
 # --------------------------------------------------------------------- reference values
@@ -201,8 +201,7 @@ def block_of(policy, environment, generator):
             return rows, tags
 
 
-@pytest.mark.parametrize("name", INSTANCES)
-@pytest.mark.parametrize("knowledge", ["cells", "covariates", "ratios"])
+@pytest.mark.parametrize(("name", "knowledge"), pairs(INSTANCES, ["cells", "covariates", "ratios"]))
 def test_the_policy_agrees_with_the_slow_rule_block_by_block(name, knowledge):
     problem, environment = INSTANCES[name]()
     policy = BlockBetting(problem, delta=0.1, knowledge=knowledge, seed=3)
@@ -228,8 +227,9 @@ def agree(policy, rule):
     assert np.flatnonzero(policy._blocks.state.book.rejected == 0).tolist() == sorted(live)
 
 
-@pytest.mark.parametrize("lost_rows", [1, 2])
-@pytest.mark.parametrize("knowledge", ["cells", "covariates", "ratios"])
+@pytest.mark.parametrize(
+    ("knowledge", "lost_rows"), pairs(["cells", "covariates", "ratios"], [1, 2])
+)
 def test_lost_late_and_corrected_rows_count_as_in_the_slow_rule(knowledge, lost_rows):
     problem, environment = three()
     policy = BlockBetting(problem, delta=1e-9, knowledge=knowledge, seed=3)
@@ -562,8 +562,7 @@ def test_stopping_times_are_those_measured_by_an_independent_rule(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", HARD_NULLS)
-@pytest.mark.parametrize("knowledge", ["cells", "ratios"])
+@pytest.mark.parametrize(("name", "knowledge"), pairs(HARD_NULLS, ["cells", "ratios"]))
 def test_the_right_answer_is_hardly_ever_rejected_where_little_makes_it_right(name, knowledge):
     problem, environment = HARD_NULLS[name]()
     number = runs(20, whole=2000 if knowledge == "cells" else 1000)
@@ -576,8 +575,10 @@ def test_the_right_answer_is_hardly_ever_rejected_where_little_makes_it_right(na
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", ["two best arms tied", "best arm unfair by nothing"])
-@pytest.mark.parametrize("knowledge", ["cells", "ratios"])
+@pytest.mark.parametrize(
+    ("name", "knowledge"),
+    pairs(["two best arms tied", "best arm unfair by nothing"], ["cells", "ratios"]),
+)
 def test_hostile_losses_seldom_rule_out_a_right_answer(name, knowledge):
     problem, environment = HARD_NULLS[name]()
     number = runs(8, whole=1000)

@@ -109,7 +109,7 @@ def test_a_correction_of_the_cells_takes_the_alarm_back():
     assert policy.guarantee.proven
 
 
-def contradicted(problem, environment, rows=300):
+def contradicted(problem, environment, rows):
     """Return a policy whose rows contradict the model, its generator, and the rows told."""
     policy = BlockBetting(problem, delta=1e-12, seed=0)
     generator = np.random.default_rng(0)
@@ -144,7 +144,7 @@ def correct_unasked(policy, right, generator, _told):
 
 
 def continue_with_right_rows(policy, right, generator, _told):
-    for pull in policy.ask(2_000):
+    for pull in policy.ask(runs(800, whole=2_000)):
         policy.tell(pull, right.sample(pull, generator))
 
 
@@ -175,7 +175,7 @@ def tell_late(policy, right, generator, _told):
 def test_a_fallen_label_stays_fallen_until_the_rows_are_corrected(happens):
     problem, environment = wrong_world([0.98, 0.01, 0.01])
     right = NetworkEnvironment(problem)
-    policy, generator, told = contradicted(problem, environment)
+    policy, generator, told = contradicted(problem, environment, runs(100, whole=300))
     happens(policy, right, generator, told)
     restored = policy.clone()
     restored.set_state(policy.get_state())

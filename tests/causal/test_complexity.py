@@ -75,7 +75,7 @@ def test_divergences_are_those_of_a_conic_solver(kind):
         np.testing.assert_allclose(parts @ falls, wanted, atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", list(KNOWN))
+@pytest.mark.parametrize("name", effort.first(4, list(KNOWN)))
 def test_complexity_is_that_of_the_reference_but_for_its_slack(name):
     make, answer, measured = KNOWN[name]
     problem, environment = make()
@@ -202,7 +202,7 @@ def test_graded_outcomes_take_fewer_rows_than_coins_with_their_means():
     assert other.value == pytest.approx(found.value, rel=1e-3)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 3.0, 1e150])
+@pytest.mark.parametrize("scale", effort.first(2, [1e-150, 1e150, 3.0]))
 def test_the_unit_of_outcomes_changes_no_bound(scale):
     found = complexity_of(graded(GRADES, [0.0, 0.5, 1.0])).value
     numbers = scale * (np.array([0.0, 0.5, 1.0]) - 0.25)

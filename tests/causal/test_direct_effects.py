@@ -198,6 +198,7 @@ def test_whole_runs_decide_as_single_calls(knowledge):
             environment,
             runs(1, whole=2),
             seed=3,
+            horizon=runs(300, whole=100_000),
             engine=engine,
         ).stopping_time.tolist()
         for engine in ("auto", "python")
@@ -246,7 +247,9 @@ def test_a_log_is_read():
 def test_the_bound_of_any_rule_is_below_what_it_takes():
     problem, environment = instance()
     bound = complexity(environment).lower_bound(0.1)
-    rows = simulate(BlockBetting(problem, delta=0.1), environment, 8, seed=1).stopping_time.mean()
+    rows = simulate(
+        BlockBetting(problem, delta=0.1), environment, runs(4, whole=8), seed=1
+    ).stopping_time.mean()
     assert 0.0 < bound < rows < 6.0 * bound
 
 

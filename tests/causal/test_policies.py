@@ -149,7 +149,7 @@ def test_the_reason_says_if_an_answer_rests_on_other_estimates_than_those_shown(
 def test_the_best_fair_arm_is_found(cls, options, most_errors):
     problem, environment = tiny()
     error = simulate(
-        cls(problem, 1000, **options), environment, replications=100, seed=0
+        cls(problem, 1000, **options), environment, effort.runs(50, whole=100), seed=0
     ).error_rate
     assert error <= most_errors
 
@@ -168,7 +168,7 @@ def test_no_fair_arm_is_named_where_there_is_none(cls, options, least):
     problem, environment = tiny(fairness_bound=0.05)
     assert environment.truth.best is None
     error = simulate(
-        cls(problem, 1000, **options), environment, replications=100, seed=0
+        cls(problem, 1000, **options), environment, effort.runs(50, whole=100), seed=0
     ).error_rate
     assert 1 - error >= least
 

@@ -17,6 +17,7 @@ from fairtrial.causal import (
     divergences,
 )
 from tests.causal.test_estimation import gaussian_environment
+from tests.effort import first
 from tests.messages import raises
 
 # Four standard errors: by chance, one score in 16,000 is larger.
@@ -58,7 +59,7 @@ def laplace_chain(shift=0.2, location=0.0, sampled=True):
     return Problem(model, "S", "V", "Y", arms, 0.3)
 
 
-@pytest.mark.parametrize("location", [0.0, 300.0])
+@pytest.mark.parametrize("location", first(1, [300.0, 0.0]))
 def test_divergences_equal_those_of_an_integrator(location):
     problem = laplace_chain(location=location)
     found = divergences(problem)

@@ -104,6 +104,7 @@ def assert_same_state(left: State, right: State) -> None:
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
+@settings(max_examples=effort.runs(15, whole=100))
 @given(steps=STEPS, at=st.integers(0, 40))
 def test_a_restored_policy_goes_on_as_the_one_that_never_paused(
     make: Callable[[], Policy], steps: list[tuple[str, int, int]], at: int
@@ -127,7 +128,7 @@ def test_the_same_calls_give_the_same_pulls(
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
-@settings(max_examples=effort.runs(20, whole=40))
+@settings(max_examples=effort.runs(10, whole=40))
 @given(steps=STEPS, more=STEPS)
 def test_a_state_is_a_copy(
     make: Callable[[], Policy],

@@ -9,6 +9,7 @@ from numba.core.runtime import _nrt_python, rtsys
 from fairtrial import causal, delayed, linear, subpopulations
 from fairtrial.core.compilation import apart, compiled, counted, kernel, uncounted, use_tier
 from fairtrial.simulation import simulate
+from tests import effort
 
 PLAIN = subpopulations.Problem(4, 1, floors=None, noise_std=1.0)
 FLOORS = subpopulations.Problem(3, 2, floors=0.0, noise_std=1.0)
@@ -79,7 +80,10 @@ def in_use():
 
 @pytest.mark.parametrize(
     ("case", "block_draws"),
-    [*((case, False) for case in CASES), *((case, True) for case in CASES if case != "measures")],
+    [
+        *((case, False) for case in CASES),
+        *effort.first(2, [(case, True) for case in CASES if case != "measures"]),
+    ],
 )
 def test_simulations_leave_no_memory_in_use(case, block_draws):
     problem, environment = CASES[case]

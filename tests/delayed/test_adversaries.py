@@ -15,7 +15,7 @@ from tests.delayed.adversaries import DELTA, bad_arm_wins, cases
 from tests.messages import raises
 
 CASES = {f"{name}, {adversary.__name__}": (make, adversary) for name, make, adversary in cases()}
-RUNS = effort.runs(8, whole=40)
+RUNS = effort.runs(4, whole=40)
 
 
 @pytest.mark.statistical

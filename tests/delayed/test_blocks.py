@@ -133,7 +133,7 @@ def test_no_bet_on_a_true_null_pays_on_average():
     ],
 )
 def test_the_right_set_is_seldom_rejected_on_hard_nulls(means, top, draw, tolerance):
-    runs = 100
+    runs = effort.runs(50, whole=100)
     found = [play_null(np.array(means), top, draw, tolerance, seed, 300) for seed in range(runs)]
     # Four standard errors above delta = .1; 2,000 runs of each are in benchmarks/top_sets.py.
     assert sum(run[1] for run in found) <= 0.1 * runs + 4 * math.sqrt(0.09 * runs)

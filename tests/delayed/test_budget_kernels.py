@@ -167,7 +167,7 @@ def lost(policy):
 
 
 @pytest.mark.parametrize(("name", "parameters"), VARIANTS, ids=IDS)
-@settings(max_examples=effort.runs(10, whole=25), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=effort.runs(6, whole=25), suppress_health_check=[HealthCheck.too_slow])
 @given(
     events=EVENTS,
     arms=st.integers(3, 12),
@@ -201,7 +201,7 @@ def walk(events):
 
 def test_no_kernel_reads_or_writes_beyond_its_arrays():
     """Uncompiled, because compiled code does not check indices."""
-    events = effort.runs(60, whole=150)
+    events = effort.runs(30, whole=150)
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", f"from {__name__} import walk; walk({events})"],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
@@ -241,11 +241,11 @@ DELAYS = {
 }
 
 
-@pytest.mark.parametrize(("name", "parameters"), VARIANTS, ids=IDS)
-@pytest.mark.parametrize("feedback", list(FEEDBACKS))
-def test_a_compiled_run_is_the_run_of_the_plain_loop_and_of_the_slow_twin(
-    name, parameters, feedback
-):
+@pytest.mark.parametrize(
+    ("variant", "feedback"), effort.pairs(range(len(VARIANTS)), list(FEEDBACKS))
+)
+def test_a_compiled_run_is_the_run_of_the_plain_loop_and_of_the_slow_twin(variant, feedback):
+    name, parameters = VARIANTS[variant]
     generator = np.random.default_rng(8)
     for number, (delay, parallel) in enumerate(zip(DELAYS, (1, 3, 7, 20, 4), strict=True)):
         # Three arms of which two are wanted have no rung except the outcome.

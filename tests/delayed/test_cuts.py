@@ -201,7 +201,7 @@ def test_an_answer_at_a_tie_is_seldom_rejected(name: str) -> None:
     arms, reward_of = len(means), kind(means)
     noise = {"noise_std": 1.0} if kind is normals else {"reward_range": (0, 1)}
     right = (np.arange(arms) < top).astype(float)
-    rejected, runs = 0, effort.runs(50, whole=1000)
+    rejected, runs = 0, effort.runs(25, whole=1000)
     for seed in range(runs):
         rng = np.random.default_rng([19, seed])
         policy = BlockBetting(

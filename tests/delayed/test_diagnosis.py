@@ -48,7 +48,7 @@ def test_columns_of_different_length_are_refused():
 
 @pytest.mark.statistical
 def test_looking_after_every_pull_does_not_add_to_false_warnings():
-    rng, warned, studies = np.random.default_rng(2), 0, effort.runs(80, whole=150)
+    rng, warned, studies = np.random.default_rng(2), 0, effort.runs(40, whole=150)
     for _ in range(studies):
         delays, outcomes = rng.exponential(size=(2, 160))
         arms = rng.integers(2, size=160)

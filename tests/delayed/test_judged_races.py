@@ -153,7 +153,7 @@ def test_over_all_orders_of_close_candidates_a_judged_race_seldom_errs(judge):
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_equal_candidates_are_seldom_ruled_out_whatever_the_judge_says(judge):
-    runs, wrong = effort.runs(12, whole=1_000), 0
+    runs, wrong = effort.runs(6, whole=1_000), 0
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         scores = rng.permuted(np.tile([[0.0], [1.0]], (20, 3)), axis=0)
@@ -301,8 +301,7 @@ def right_answers(rows):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("short_by", [0.0, 1e-6], ids=["on the margin", "short of it"])
-@pytest.mark.parametrize("skips", [False, True])
+@pytest.mark.parametrize(("short_by", "skips"), effort.pairs([0.0, 1e-6], [False, True]))
 @pytest.mark.parametrize("judge", effort.first(1, ["adversarial", "biased", "useless"]))
 def test_an_arm_at_the_margin_is_seldom_misjudged_whatever_the_judge_says(judge, short_by, skips):
     """Arm 1 is better overall. In one category its mean is on the margin, or hardly below."""

@@ -179,8 +179,10 @@ def test_every_block_is_that_of_the_slow_twin(name: str) -> None:
     assert twins.paid >= 5
 
 
-@pytest.mark.parametrize("name", ["soare", "two of the best", "clicks", "not quite linear"])
-@pytest.mark.parametrize("batch", [None, 12])
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    effort.pairs(["soare", "two of the best", "clicks", "not quite linear"], [None, 12]),
+)
 def test_late_lost_and_unasked_results_count_as_in_the_slow_twin(name: str, batch: int) -> None:
     problem, kind, theta = INSTANCES[name]
     reward_of, rng = kind(problem, theta), np.random.default_rng(5)
@@ -217,7 +219,7 @@ def test_whoever_withholds_results_and_tells_some_late_wins_nothing(name: str) -
     problem, theta, cls = HARD[name]
     environment = cls(problem, theta)
     right = problem.answers.index(environment.truth.best)
-    toss, runs, rejected, in_bets = coins(problem, theta), effort.runs(35, whole=150), 0, 0
+    toss, runs, rejected, in_bets = coins(problem, theta), effort.runs(15, whole=150), 0, 0
     for run in range(runs):
         policy, rng = BlockBetting(problem, delta=0.1, seed=0), np.random.default_rng([29, run])
         flying: list[tuple[Pull, float]] = []

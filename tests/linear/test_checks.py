@@ -312,7 +312,7 @@ def test_a_best_arm_is_ruled_out_as_rarely_as_promised(cls: type[Policy], top: i
     """Of arms that tie, the first `top` are ever missing with probability at most .1."""
     features = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.4], [-0.5, 0.5]])
     problem = Problem(features, noise_std=1.0, top=top)
-    right, runs, missed = set("01"[:top]), effort.runs(15, whole=60), 0
+    right, runs, missed = set("01"[:top]), effort.runs(8, whole=60), 0
     for seed in range(runs):
         policy, rng = cls(problem, delta=0.1, max_pulls=150), np.random.default_rng(seed)
         ever = False

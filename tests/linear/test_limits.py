@@ -352,8 +352,7 @@ RUNS = effort.runs(20, whole=2_000)
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("known_noise", [True, False], ids=["normal", "coins"])
-@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize(("name", "known_noise"), effort.pairs(HARD, [True, False]))
 def test_a_right_answer_is_seldom_ever_ruled_out(name: str, known_noise: bool) -> None:
     share = share_rejected(name, RUNS, known_noise=known_noise, horizon=400)
     assert share <= effort.tolerated(0.1, RUNS)
@@ -417,18 +416,20 @@ def test_easy_questions_are_decided_rightly() -> None:
 # ---------------------------------------------------------------------- the whole contract
 
 
-@pytest.mark.parametrize("losses", [True, False])
 @pytest.mark.parametrize(
-    ("noise", "asked"),
-    [
-        (BOUNDED, {**COLD_TOO}),
-        (NORMAL, {"control": "half", "superiority": 0.1, "ceilings": 2.0}),
-        (BOUNDED, {**COLD_TOO, "tolerance": 0.1, "floor_tolerance": 0.1}),
-        (NORMAL, {"floors": {"none": 5.0, "half": 4.0, "full": 3.0}, "direction": "maximize"}),
-    ],
-    ids=["cold", "superior", "tolerances", "none"],
+    ("question", "losses"),
+    effort.pairs(
+        [
+            (BOUNDED, {**COLD_TOO}),
+            (NORMAL, {"control": "half", "superiority": 0.1, "ceilings": 2.0}),
+            (BOUNDED, {**COLD_TOO, "tolerance": 0.1, "floor_tolerance": 0.1}),
+            (NORMAL, {"floors": {"none": 5.0, "half": 4.0, "full": 3.0}, "direction": "maximize"}),
+        ],
+        [True, False],
+    ),
 )
-def test_the_policy_keeps_the_contract(noise: dict, asked: dict, losses: bool) -> None:
+def test_the_policy_keeps_the_contract(question: Any, losses: bool) -> None:
+    noise, asked = question
     problem = doses(**noise, **asked)
     environment: Any = GaussianEnvironment(problem.clone(noise_std=1.0), [0.1, 0.5, 0.3])
     if "reward_range" in noise:

@@ -10,6 +10,7 @@ import pytest
 
 from fairtrial.core import Policy
 from fairtrial.linear import FullyAdaptiveXY, GAllocation, LinGapE, Problem
+from tests import effort
 
 DELTA, START, SPREAD = 0.1, 2, 0.2
 FEATURES = np.array([[1.0, 0.0], [0.8, 0.4], [0.1, 1.0], [-0.6, 0.4], [0.3, -0.9]])
@@ -124,9 +125,9 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "level"), RULES)
-@pytest.mark.parametrize("name", WANTED)
-def test_every_decision_is_the_referees(name: str, cls: type[Policy], level: str) -> None:
+@pytest.mark.parametrize(("rule", "name"), effort.covering(range(len(RULES)), WANTED))
+def test_every_decision_is_the_referees(name: str, rule: int) -> None:
+    cls, level = RULES[rule]
     if cls is FullyAdaptiveXY and name == "two":
         return
     problem = Problem(FEATURES, **WANTED[name])  # type: ignore[arg-type]

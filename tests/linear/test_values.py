@@ -147,7 +147,7 @@ def random_results(rng, *, shift=0.0, loses=True, deviation=0.0):
 def test_ends_are_those_of_the_definition(kind, at_once, monkeypatch):
     monkeypatch.setattr(values, "_MOST_AT_ONCE", at_once)
     rng = np.random.default_rng(len(kind))
-    for _ in range(25):
+    for _ in range(effort.runs(10, whole=25)):
         results = random_results(
             rng,
             shift=3.0 * (kind == "shifted"),
@@ -217,7 +217,7 @@ def test_ends_rarely_ever_miss_however_blocks_depend_on_earlier_results(rate, lo
     arms = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 3.0]])
     targets = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 2.0]])
     true = targets @ [rate, 0.05]
-    level, rng, runs = 0.3, np.random.default_rng(8), effort.runs(80, whole=3_000)
+    level, rng, runs = 0.3, np.random.default_rng(8), effort.runs(50, whole=3_000)
     missed = np.zeros(3)
     for _ in range(runs):
         ever = np.zeros(3, dtype=bool)

@@ -1,4 +1,4 @@
-"""The server, in a process of its own, used by the client of the official package."""
+"""The server, used by the client of the official package."""
 
 import asyncio
 import json
@@ -10,6 +10,7 @@ import pytest
 
 import fairtrial as ft
 from fairtrial.data import adult_offer
+from fairtrial.mcp import mcp_server
 from fairtrial.study import Study
 from fairtrial.subpopulations import BlockBetting, Problem
 from mcp import Client, MCPError, StdioServerParameters
@@ -27,13 +28,21 @@ def storage(tmp_path):
     return url
 
 
-def used(storage, use, *options, **environment):
+def used_from_outside(storage, use, *options, **environment):
     """Start `fairtrial mcp`, connect to it, and return what `use` returns with the client."""
     arguments = ["-m", "fairtrial", "mcp", "--storage", storage, *options]
     environment = {"FAIRTRIAL_KERNELS": "interpret"} | environment
+    server = StdioServerParameters(command=sys.executable, args=arguments, env=environment)
+    return connected(server, use)
 
+
+def used(storage, use, write=False):
+    """Return what `use` returns with a client of a server in this process."""
+    return connected(mcp_server(storage, write=write), use)
+
+
+def connected(server, use):
     async def session():
-        server = StdioServerParameters(command=sys.executable, args=arguments, env=environment)
         async with Client(server, read_timeout_seconds=60) as client:
             return await use(client)
 
@@ -62,7 +71,7 @@ def test_without_the_option_there_are_only_tools_that_read(storage):
                 assert result.is_error
         return [tool.name for tool in tools]
 
-    assert used(storage, use) == READING
+    assert used_from_outside(storage, use) == READING
     with Study.open(storage, "trial") as study:
         assert study.n_events == 0
 
@@ -153,7 +162,7 @@ def test_a_study_is_run_with_the_option(storage):
         told = await called(client, "tell", study="trial", pull=first["pull"], value=1.0)
         return asked["pulls"], told
 
-    pulls, told = used(storage, use, "--write")
+    pulls, told = used_from_outside(storage, use, "--write")
     assert {pull["group"] for pull in pulls} == {"y"}
     assert (told["event"]["value"], told["stopped"]) == (1.0, False)
     with Study.open(storage, "trial") as study:
@@ -172,7 +181,7 @@ def test_an_error_is_a_message_that_a_model_can_read(storage):
     async def use(client):
         return [await client.call_tool(tool, arguments) for tool, arguments, _ in mistakes]
 
-    results = used(storage, use, "--write")
+    results = used(storage, use, write=True)
     assert all(result.is_error for result in results)
     for result, (_, _, said) in zip(results, mistakes, strict=True):
         assert said in result.content[0].text
@@ -195,7 +204,7 @@ def test_the_studies_of_a_service_have_the_same_tools(storage):
 
     with served(storage) as service:
         token = service.token("model", "run", "read")
-        shown = used(service.url, use, "--write", FAIRTRIAL_TOKEN=token)
+        shown = used_from_outside(service.url, use, "--write", FAIRTRIAL_TOKEN=token)
     assert (shown["events"], shown["progress"]["told"]) == (2, 1)
 
 

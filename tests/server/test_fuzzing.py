@@ -103,7 +103,7 @@ def fuzzed(short, whole):
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS, ids=[each.label for each in OPERATIONS])
 def test_no_request_that_can_be_made_up_breaks_the_service(service, operation):
-    @fuzzed(5, whole=400)
+    @fuzzed(3, whole=400)
     @given(case=operation.as_strategy(), name=st.sampled_from([None, *STUDIES]))
     def request(case, name):
         if name is not None and "study" in (case.path_parameters or {}):

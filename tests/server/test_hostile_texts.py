@@ -43,6 +43,11 @@ NAMES = [name for name in NAMES if name.isprintable()]
 STORES = ["memory", "file", "postgresql"]
 
 
+def on_stores(number):
+    """Return a decorator: the test runs on that many kinds of stores, the strictest first."""
+    return pytest.mark.parametrize("service", effort.first(number, STORES[::-1]), indirect=True)
+
+
 @pytest.fixture(params=STORES)
 def service(request, tmp_path):
     """A service of every kind of store with one study."""
@@ -134,6 +139,7 @@ GETS = [path for method, path, _ in routes() if method == "GET"]
 TABS = ["", "/decision", "/arms", "/fairness", "/health", "/log", "/pulls"]
 
 
+@on_stores(2)
 def test_no_body_is_a_fault_of_the_service(service):
     for path in POSTS:
         pull = service.run.ask()[0]["id"] if path != "/v1/studies" else "p"
@@ -148,6 +154,7 @@ def test_no_body_is_a_fault_of_the_service(service):
     assert service.read.get("/v1/studies/trial/verify").json()["ok"]
 
 
+@on_stores(1)
 def test_no_name_in_an_address_is_a_fault_of_the_service(service):
     texts = [text for text in TEXTS if len(text) < 1_000 and text != "\ud800"] + ["%ED%A0%80"]
     for path in (*GETS, *POSTS):
@@ -165,6 +172,7 @@ def test_no_name_in_an_address_is_a_fault_of_the_service(service):
                 require_no_fault(answer, (path, text))
 
 
+@on_stores(1)
 def test_no_query_and_no_header_is_a_fault_of_the_service(service):
     document = service.app.openapi()["paths"]
     odd = [quote(text[:300], safe="") for text in TEXTS if text != "\ud800"]
@@ -185,16 +193,13 @@ def test_no_query_and_no_header_is_a_fault_of_the_service(service):
                 require_no_fault(answer, (path, header, value[:50]))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_study_of_any_accepted_name_is_served_on_every_route_and_page(service, name, request):
-    store = request.node.callspec.params["service"]
-    # In a short run each name meets every route on one store, and some routes on the others.
-    meets_all = effort.long or NAMES.index(name) % len(STORES) == STORES.index(store)
+@pytest.mark.parametrize(("name", "service"), effort.pairs(NAMES, STORES), indirect=["service"])
+def test_a_study_of_any_accepted_name_is_served_on_every_route_and_page(service, name):
     assert service.admin.create(name).status_code in (200, 201)
     where = f"/v1/studies/{quote(name, safe='')}"
     pull = service.admin.post(f"{where}/asks", {"n": 2}).json()["pulls"][0]["id"]
     assert service.admin.post(f"{where}/pulls/{pull}/tell", {"value": 0.5}).status_code == 200
-    for path in GETS if meets_all else some(GETS, 6):
+    for path in GETS:
         answer = service.admin.get(
             path.replace("/v1/studies/{study}", where).replace("{pull}", pull)
         )
@@ -210,7 +215,7 @@ def test_a_study_of_any_accepted_name_is_served_on_every_route_and_page(service,
         assert not file.startswith(".")
     person = Person(service.client, service.admin.secret)
     page = f"/studies/{quote(name, safe='')}"
-    for tab in TABS if meets_all else some(TABS, 2):
+    for tab in TABS:
         answer = person.get(page + tab)
         assert answer.status_code in (200, 303, 404), (tab, answer.text)
         if answer.status_code == 303:
@@ -232,6 +237,7 @@ def test_a_file_keeps_the_name_of_its_study(service):
 
 
 @pytest.mark.parametrize("name", [".", "..", "\u202e", "a\0b", "a\nb", "", " ", "x" * 201])
+@on_stores(1)
 def test_a_name_that_could_not_be_addressed_is_refused_with_the_reason(service, name):
     body = {"name": name, "problem": PROBLEM.to_dict(), "policy": POLICY.to_dict()}
     answer = post(service, "/v1/studies", body)
@@ -239,6 +245,7 @@ def test_a_name_that_could_not_be_addressed_is_refused_with_the_reason(service, 
     assert [mistake["name"] for mistake in answer.json()["errors"]] == ["name"]
 
 
+@on_stores(1)
 def test_no_form_is_a_fault_of_the_service(service):
     person = Person(service.client, service.admin.secret)
     pulls = "/studies/trial/pulls"

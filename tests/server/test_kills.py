@@ -46,7 +46,7 @@ def test_a_service_killed_under_load_loses_and_doubles_nothing(tmp_path, record_
     storage = f"sqlite:///{tmp_path}/studies.db"
     make_study(storage)
     token = make_token(storage)
-    choice, kills = random.Random(5), effort.runs(4, whole=200)
+    choice, kills = random.Random(5), effort.runs(2, whole=200)
     with service(storage) as running:
 
         def kill_and_start(over, seen):

@@ -11,9 +11,12 @@ from tests.server.load import make_study, make_token, note, press, require_all_k
 SECONDS = effort.runs(1, whole=60)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+KINDS = ["sqlite", "postgresql"]
+
+
+@pytest.fixture
 def storage(request, tmp_path):
-    """The address of an empty storage."""
+    """The address of an empty storage of the kind in a test's parameter."""
     if request.param == "postgresql":
         return request.getfixturevalue("postgresql_url")
     return f"sqlite:///{tmp_path}/studies.db"
@@ -28,6 +31,7 @@ def require_history(storage, study, seen):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("storage", effort.first(1, KINDS), indirect=True)
 @pytest.mark.parametrize("number", effort.first(1, [1, 16]))
 def test_32_clients_lose_and_double_nothing(storage, number, record_property):
     studies = [f"trial-{each}" for each in range(number)]
@@ -44,6 +48,7 @@ def test_32_clients_lose_and_double_nothing(storage, number, record_property):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("storage", effort.first(1, KINDS[::-1]), indirect=True)
 def test_two_services_of_one_storage_are_as_one(storage, record_property):
     studies = ["trial-0", "trial-1"]
     for study in studies:

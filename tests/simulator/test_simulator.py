@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc):
     if seed is not None:
         metafunc.parametrize("seeds", [range(seed, seed + 1)], ids=[str(seed)])
         return
-    number = effort.runs(75, whole=5_000)
+    number = effort.runs(45, whole=5_000)
     batches = [range(first, first + BATCH) for first in range(0, number, BATCH)]
     metafunc.parametrize("seeds", batches, ids=[f"from {batch.start}" for batch in batches])
 
@@ -61,7 +61,7 @@ def traces(first, last, hash_seed):
 
 
 def test_a_seed_gives_the_same_steps_in_every_process():
-    last = effort.runs(4, whole=100)
+    last = effort.runs(2, whole=100)
     here = [line for seed in reversed(range(last)) for line in reversed(run(seed).scheduler.trace)]
     assert here[::-1] == traces(0, last, "1")
 

@@ -37,6 +37,7 @@ from fairtrial.sklearn._candidates import settings_of
 from fairtrial.sklearn._ranges import known_range
 from fairtrial.sklearn._splits import splits_of
 from sklearn import config_context
+from tests import effort
 from tests.messages import raises, warns
 
 IRIS = load_iris(return_X_y=True)
@@ -144,7 +145,7 @@ def test_the_best_candidate_is_found_refitted_and_named(given):
     assert list(found.classes_) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+@pytest.mark.parametrize("library", effort.first(1, [pl, pd]))
 def test_data_frames_are_searched_like_the_same_arrays(library):
     features, classes = IRIS
     names = ["a", "b", "c", "d"]

@@ -278,7 +278,7 @@ def test_two_drivers_in_two_processes_share_a_study(toy):
     assert not list(toy.parent.glob("*.running"))
 
 
-@pytest.mark.parametrize("place", ["path", "postgresql_url"])
+@pytest.mark.parametrize("place", effort.first(1, ["path", "postgresql_url"]))
 def test_a_driver_takes_up_what_another_one_leaves_open_when_it_is_killed(request, place):
     path = request.getfixturevalue(place)
     problem = ToyProblem(["a", "b", "c"])

@@ -100,7 +100,7 @@ def test_an_undecided_study_keeps_its_candidates() -> None:
     ids=["tie", "on its floors", "bounded, on its floor", "none"],
 )
 def test_the_right_answer_is_ever_excluded_in_at_most_delta_of_studies(settings, means, right):
-    delta, runs = 0.1, effort.runs(150, whole=2000)
+    delta, runs = 0.1, effort.runs(60, whole=2000)
     own = Problem(["a", "b"], len(means[0]), **settings)
     kind = "Bernoulli" if "reward_range" in settings else "Gaussian"
     environment = getattr(ft.subpopulations, f"{kind}Environment")(own, means)

@@ -327,12 +327,14 @@ OF_TWO = {
 }
 
 
-@pytest.mark.parametrize("limits", [{}, {"ceilings": {"harm": 0.9}}], ids=["no limits", "ceiling"])
-@pytest.mark.parametrize("third", [0.5, 0.58, 0.9])
-@pytest.mark.parametrize("noise", OF_TWO)
+@pytest.mark.parametrize(
+    ("noise", "third", "ceiling"),
+    effort.covering(OF_TWO, [0.5, 0.58, 0.9], [None, 0.9]),
+)
 def test_an_arm_that_loses_everything_does_not_keep_others_from_being_compared(
-    noise, third, limits
+    noise, third, ceiling
 ):
+    limits = {} if ceiling is None else {"ceilings": {"harm": ceiling}}
     problem = Problem(["old", "new", "third"], 1, objective="effect", **limits, **OF_TWO[noise])
     policy = BlockBetting(problem, delta=0.05, seed=2)
     play_with_losses(policy, Two([0.2, 0.6, third], 0.2, noise), loses_third, seed=1, most=1_000)
@@ -499,7 +501,7 @@ def restored(policy):
 
 
 @pytest.mark.parametrize("kind", ["ranges", "covariance", "scales"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(effort.runs(1, whole=2)))
 def test_ledgers_survive_missing_early_late_lost_and_corrected_values(kind, seed):
     arms, groups = 3, {"x": 0.6, "y": 0.4}
     limits = {"ceilings": {"harm": 0.4, ("harm", OVERALL): 0.35}, "objective": "effect"}
@@ -792,8 +794,7 @@ def laws(rates, rho, hidden=None):
     return found
 
 
-@pytest.mark.parametrize("rho", [-1.0, 0.0, 0.7, 1.0])
-@pytest.mark.parametrize("hidden", [None, 1.0, 0.0])
+@pytest.mark.parametrize(("rho", "hidden"), effort.pairs([-1.0, 0.0, 0.7, 1.0], [None, 1.0, 0.0]))
 def test_no_bet_grows_on_average_under_its_hypothesis_whatever_the_dependence(rho, hidden):
     problem = Problem(
         2, 1, measures=MEASURES, objective="effect", ceilings={"harm": 0.3}, floors={"effect": 0.4}

@@ -202,14 +202,20 @@ def coins():
     return VectorSource.points(points, np.array(chances))
 
 
-@pytest.mark.parametrize("noise", ["ranges", "covariance", "scales"])
 @pytest.mark.parametrize(
-    "more",
-    [
-        {},
-        {"superiority": 0.05},
-        {"objective": {"effect": 1.0, "harm": -0.5}, "superiority": 0.05, "floors": {"effect": 0}},
-    ],
+    ("noise", "more"),
+    effort.pairs(
+        ["ranges", "covariance", "scales"],
+        [
+            {
+                "objective": {"effect": 1, "harm": -0.5},
+                "superiority": 0.05,
+                "floors": {"effect": 0},
+            },
+            {"superiority": 0.05},
+            {},
+        ],
+    ),
 )
 def test_bets_pay_what_the_slow_ones_do(noise, more):
     problem, source = question(noise, **more), coins()
@@ -248,14 +254,14 @@ def test_the_effect_of_a_bet_is_at_most_zero_where_its_hypothesis_holds(noise):
     problem, source, rng = question(noise, superiority=0.05), coins(), np.random.default_rng(5)
     policy = BlockBetting(problem, delta=1e-4, seed=4)
     mirror, checked = Mirror(policy), 0
-    while policy.told < 400:
+    while policy.told < effort.runs(200, whole=400):
         before = mirror.known
         pull = policy.ask()
         mirror.follow()
         if mirror.known > before:
             checked += check_effects(problem, mirror.blocks[before], rng, noise)
         policy.tell(pull, told(problem, source.draw(pull.action, rng)))
-    assert checked > 200
+    assert checked > effort.runs(80, whole=200)
 
 
 def check_effects(problem, block, rng, noise):

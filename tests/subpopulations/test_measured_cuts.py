@@ -115,7 +115,7 @@ def test_a_missing_value_counts_as_the_worst_for_each_end() -> None:
     assert some.upper - some.lower > every.upper - every.lower + 15.0
 
 
-RUNS = effort.runs(20, whole=1000)
+RUNS = effort.runs(10, whole=1000)
 
 
 @pytest.mark.statistical

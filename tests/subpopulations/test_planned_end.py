@@ -50,7 +50,7 @@ def told(policy: BlockBetting, most: int, gap: float = 0.3, seed: int = 0) -> Bl
 # ------------------------------------------------------------------- compared with the twin
 
 
-@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize("name", effort.first(17, list(INSTANCES)))
 def test_every_block_aims_at_the_end_as_the_mathematics_says(name: str) -> None:
     problem, reward_of = INSTANCES[name]
     twins = Twins(problem, **END)
@@ -195,7 +195,7 @@ def test_arrivals_of_a_group_get_no_pull_after_the_end() -> None:
     assert policy.asked <= 200
 
 
-@pytest.mark.parametrize("steps", [1, 7, 40])
+@pytest.mark.parametrize("steps", effort.first(2, [7, 40, 1]))
 def test_a_restored_policy_reaches_the_same_end(steps: int) -> None:
     policies = [BlockBetting(TWO_ARMS, **END, seed=0) for _ in range(2)]
     rng = np.random.default_rng(1)

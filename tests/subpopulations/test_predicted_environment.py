@@ -14,6 +14,7 @@ from fairtrial.subpopulations import (
     scenarios,
 )
 from fairtrial.subpopulations.family import FAMILY
+from tests import effort
 from tests.messages import raises
 
 MEANS = [[0.3, 0.2], [0.5, 0.1]]
@@ -24,7 +25,7 @@ def problem_of(**arguments):
     return Problem(["a", "b"], {"x": 0.7, "y": 0.3}, **stated)
 
 
-@pytest.mark.parametrize("r_squared", [0.0, 0.3, 0.7])
+@pytest.mark.parametrize("r_squared", effort.first(2, [0.0, 0.7, 0.3]))
 def test_units_have_the_stated_means_and_correlation(r_squared):
     """20,000 units, 3,000 or more in a cell; standard errors are below .01."""
     problem = problem_of()

@@ -238,18 +238,21 @@ def test_predictions_with_another_mean_than_stated_are_warned_of():
     assert restored.warnings() == policy.warnings()
 
 
-@pytest.mark.parametrize("end", [{}, {"max_pulls": 400, "planned_end": True}])
 @pytest.mark.parametrize(
-    ("arms", "limits"),
-    [
-        (("a", "b"), {"floors": None}),
-        (("a", "b", "c"), {"floors": 0.3, "ceilings": 0.9}),
-        (("now", "a", "b"), {"control": "now", "margin": 0.05}),
-        (("now", "a"), {"control": "now", "superiority": 0.02, "floors": 0.2}),
-    ],
+    ("question", "end"),
+    effort.pairs(
+        [
+            (("a", "b"), {"floors": None}),
+            (("a", "b", "c"), {"floors": 0.3, "ceilings": 0.9}),
+            (("now", "a", "b"), {"control": "now", "margin": 0.05}),
+            (("now", "a"), {"control": "now", "superiority": 0.02, "floors": 0.2}),
+        ],
+        [{}, {"max_pulls": 400, "planned_end": True}],
+    ),
 )
-def test_no_bet_gains_on_average_under_its_null(arms, limits, end):
+def test_no_bet_gains_on_average_under_its_null(question, end):
     """Exact means of every bet of random blocks, over laws on three by three points."""
+    arms, limits = question
     found, placed, floors_too = [], 0, False
     for seed in effort.first(2, [3, 2, 1, 0]):
         problem = problem_of(arms, ("x", "y"), **limits)

@@ -9,6 +9,7 @@ import pytest
 
 from fairtrial.errors import InvalidOutcome, NotSupported
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests import effort
 from tests.messages import raises
 from tests.subpopulations.test_early_corrections import (
     REST,
@@ -54,8 +55,10 @@ def restored(policy):
     return fresh
 
 
-@pytest.mark.parametrize("losses", ["informative", "ignorable"])
-@pytest.mark.parametrize("early", [["harm"], BOTH, [*BOTH, "note"], ["note"]])
+@pytest.mark.parametrize(
+    ("early", "losses"),
+    effort.pairs([["harm"], BOTH, [*BOTH, "note"], ["note"]], ["informative", "ignorable"]),
+)
 def test_what_was_withdrawn_before_the_next_plan_is_as_if_it_had_never_been_told(losses, early):
     policy = policy_of(losses)
     pull = pull_on_a_bet(policy)
