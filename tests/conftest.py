@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     opening.fresh_secret = lambda: "20261123"
     settings.register_profile(
         "fairtrial",
-        max_examples=effort.runs(30, whole=100),
+        max_examples=effort.runs(20, whole=100),
         deadline=None,
         derandomize=True,
         database=None,

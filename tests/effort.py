@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 First = TypeVar("First")
@@ -58,6 +58,23 @@ def _pairs_of(combination: Sequence[Any]) -> Iterator[tuple[tuple[int, Any], ...
 def first(number: int, items: Sequence[First]) -> Sequence[First]:
     """Return that many of the first items, as values of a parameter; under `--long` all."""
     return items[: runs(number, whole=len(items))]
+
+
+def alternate(
+    items: Sequence[First], kind: Callable[[First], Any], *, second: bool = False
+) -> list[First]:
+    """Return every second item of each kind, as values of a parameter; under `--long` all.
+
+    Two tests, of which one begins with the `second` item, have all items together. The only item
+    of its kind is in both.
+    """
+    if long:
+        return list(items)
+    alike: dict[Any, list[First]] = {}
+    for item in items:
+        alike.setdefault(kind(item), []).append(item)
+    chosen = [own[second and len(own) > 1 :: 2] for own in alike.values()]
+    return list(itertools.chain.from_iterable(chosen))
 
 
 def tolerated(probability: float, number: int) -> float:

@@ -33,6 +33,19 @@ def test_a_short_run_has_every_two_values_of_two_parameters_in_few_combinations(
     assert chosen == effort.covering(*VALUES)
 
 
+def test_two_short_runs_have_all_items_and_each_has_every_kind(monkeypatch):
+    items = ["a1", "a2", "b1", "a3", "c1", "c2"]
+
+    def of(second):
+        return effort.alternate(items, lambda item: item[0], second=second)
+
+    monkeypatch.setattr(effort, "long", False)
+    assert of(False) == ["a1", "a3", "b1", "c1"]
+    assert of(True) == ["a2", "b1", "c2"]
+    monkeypatch.setattr(effort, "long", True)
+    assert of(False) == of(True) == items
+
+
 def test_a_long_run_has_all_combinations(monkeypatch):
     monkeypatch.setattr(effort, "long", True)
     assert effort.covering(*VALUES) == list(itertools.product(*VALUES))

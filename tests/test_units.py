@@ -16,6 +16,7 @@ import pytest
 from fairtrial import linear
 from fairtrial.core import Problem
 from fairtrial.qualification.decisions import LogPlayer
+from tests import effort
 from tests.golden.logs import ARROW, ROWS, read_logs
 from tests.testing.families import Row
 
@@ -124,7 +125,9 @@ def test_a_study_is_the_same_in_every_unit_of_its_rewards(name: str) -> None:
     outcome_field = getattr(problem, "outcome_node", None)
     # A ridge and a covariance are in squares of the unit, which must be in reach.
     has_squares = "RidgeLevel" in name or getattr(problem, "noise_cov", None) is not None
-    for unit in [2.0**40, 2.0**-60] if has_squares else UNITS:
+    units = [2.0**40, 2.0**-60] if has_squares else UNITS
+    # In a short run every second row has one unit, and the others have the other one.
+    for unit in units if effort.long else units[RECORDED.index(name) % 2 :][:1]:
         own, other = LogPlayer(row.make()[0]), player_in(row, unit)
         for line in LOGS[name][0][:CALLS]:
             call = json.loads(line.split(ARROW)[0])

@@ -304,7 +304,7 @@ def names_b(noise, timing, seed):
 @pytest.mark.parametrize("timing", ["random", "when the evidence is high", "after the stop"])
 def test_values_that_are_wrong_at_first_do_not_make_answers_wrong(noise, timing):
     """Share of wrong answers at delta .1, within 4 standard errors."""
-    number, delta = runs(15, whole=1_000), 0.1
+    number, delta = runs(8, whole=1_000), 0.1
     wrong = sum(names_b(noise, timing, seed) for seed in range(number))
     assert wrong / number <= delta + 4 * np.sqrt(delta * (1 - delta) / number)
 

@@ -548,7 +548,7 @@ def test_intervals_of_finished_experiments_rarely_miss_although_bad_results_are_
     family, chance
 ):
     """Half of the control's successes are missing; at level .2, at the end and at the stop."""
-    runs, generator = effort.runs(25, whole=400), np.random.default_rng(11)
+    runs, generator = effort.runs(15, whole=400), np.random.default_rng(11)
     missed, missed_means = 0, 0
     for _ in range(runs):
         assigned = generator.integers(0, 2, 240)

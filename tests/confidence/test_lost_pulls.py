@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests import effort
 from tests.confidence.test_replacements import (
     MEASURED,
     PLAIN,
@@ -212,7 +213,7 @@ def test_as_many_are_made_again_as_there_are_replacements(seed):
 
 
 @pytest.mark.parametrize("name", [name for name in SETTINGS if "planned_end" in SETTINGS[name][1]])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(effort.runs(1, whole=2)))
 def test_at_most_as_many_results_are_forecast_as_can_come_and_never_fewer_than_open_pulls(
     name, seed
 ):

@@ -213,7 +213,7 @@ def test_few_results_have_a_narrower_interval_than_half_of_the_range_gives():
 @pytest.mark.parametrize("chance", [0.5, 0.04])
 def test_intervals_rarely_ever_miss_however_counts_depend_on_earlier_results(chance):
     """A block is larger after good results, which makes plain means too small."""
-    runs, missed, level = effort.runs(60, whole=1_000), 0, 0.2
+    runs, missed, level = effort.runs(30, whole=1_000), 0, 0.2
     for seed in range(runs):
         rng, values, ever = np.random.default_rng(seed), [], False
         while sum(map(len, values)) < 300:

@@ -110,15 +110,15 @@ def test_its_width_is_the_least_one_and_the_slip_takes_one_for_delta(
 def test_without_the_slip_its_race_between_two_arms_is_ours():
     # Two arms survive to the end, so the number of survivors equals the number of arms.
     race = Race("two", (1.0, 0.0), 1, 1.0, 0.5, (5.0, 5.0))
-    cache = SimulationCache(quick=True, seed=3)
+    cache, runs = SimulationCache(quick=True, seed=3), effort.runs(50, whole=150)
     for mode, rule in (
         (public.AS_PRINTED, "race, published"),
         (public.FULL, "race, outcomes only"),
     ):
-        theirs = cache.race_by_public_code(race, mode, 1, 150).elapsed
-        ours = cache.race(race, rule, 1, 150).elapsed
+        theirs = cache.race_by_public_code(race, mode, 1, runs).elapsed
+        ours = cache.race(race, rule, 1, runs).elapsed
         # Four standard errors of the difference of two independent means.
-        spread = math.hypot(theirs.std(), ours.std()) / math.sqrt(150)
+        spread = math.hypot(theirs.std(), ours.std()) / math.sqrt(runs)
         assert abs(theirs.mean() - ours.mean()) < 4 * spread
 
 

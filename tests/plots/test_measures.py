@@ -9,6 +9,7 @@ from matplotlib import pyplot as plt
 import fairtrial as ft
 from fairtrial.plots import allocation, evidence, means, overview
 from fairtrial.subpopulations import OVERALL, BernoulliEnvironment, BlockBetting, Problem
+from tests import effort
 
 PAGE = Problem(
     ["now", "new", "bold"], {"phone": 0.6, "desktop": 0.4},
@@ -49,8 +50,9 @@ def titles_of(figure):
     return [ax.get_title(loc="left") for ax in figure.axes]
 
 
-@pytest.mark.parametrize("pulls", [0, 1, 7, 90, 1500])
-@pytest.mark.parametrize("draw", [overview, means, allocation, evidence])
+@pytest.mark.parametrize(
+    ("pulls", "draw"), effort.pairs([0, 1, 7, 90, 1500], [overview, means, allocation, evidence])
+)
 def test_every_figure_is_drawn_at_every_stage(draw, pulls):
     with study_of(pulls) as study:
         figure = draw(study)

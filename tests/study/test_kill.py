@@ -19,7 +19,7 @@ from tests.study.killed import value_of
 from tests.study.tools import chain_of, query, replayed, same_state, server_query, wait_until
 from tests.study.toys import OWN, Racing, Serving, ToyProblem
 
-KILLS = effort.runs(8, whole=200)
+KILLS = effort.runs(5, whole=200)
 
 
 class Acknowledged:

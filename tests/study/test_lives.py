@@ -20,7 +20,7 @@ from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
 from fairtrial.subpopulations import BlockBetting, Problem
 from tests import effort
-from tests.testing.families import POLICIES
+from tests.testing.families import POLICIES, POLICY
 
 ARMS, GROUPS = ["arm 1", "arm 2", "arm 3"], ["young", "old"]
 MEASURES = {"measures": {"cured": (0, 1), "harmed": (0, 1)}, "objective": "cured"}
@@ -39,7 +39,7 @@ PROBLEMS = {
         prediction={"range": (0, 1), "missing": "mean"},
     ),
 }  # fmt: skip
-POLICY = {
+OPTIONS = {
     "proven forever": {"delta": 1e-6},
     "a planned end": {"delta": 0.4, "max_pulls": 130, "planned_end": True},
     "lost pulls again": {"delta": 0.05, "losses": "ignorable"},
@@ -184,10 +184,9 @@ class Trial:
 
 
 @pytest.mark.parametrize("seed", range(effort.runs(1, whole=40)))
-@pytest.mark.parametrize("options", POLICY)
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize(("problem", "options"), effort.pairs(PROBLEMS, list(OPTIONS)))
 def test_a_trial_is_the_same_to_all_who_read_it_whatever_happens(problem, options, seed, tmp_path):
-    trial = Trial(PROBLEMS[problem], POLICY[options], 100 * seed + 7)
+    trial = Trial(PROBLEMS[problem], OPTIONS[options], 100 * seed + 7)
     for number in range(effort.runs(240, whole=420)):
         trial.step()
         if number % 60 == 59:
@@ -248,7 +247,9 @@ class Life:
 
 
 @pytest.mark.parametrize("seed", range(effort.runs(1, whole=10)))
-@pytest.mark.parametrize("row", POLICIES, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", effort.alternate(POLICIES, POLICY, second=True), ids=lambda row: row.name
+)
 def test_a_study_is_the_same_to_all_who_read_it_with_every_policy(row, seed, tmp_path):
     life = Life(row, 100 * seed + 3)
     for number in range(effort.runs(90, whole=250)):

@@ -11,11 +11,12 @@ import pytest
 
 from fairtrial.errors import StorageError
 from fairtrial.study import Study
+from tests import effort
 from tests.messages import raises
 from tests.study.pooler import pooled
 from tests.study.toys import OWN, Serving, ToyProblem
 
-_PAIRS = 20
+_PAIRS = effort.runs(8, whole=20)
 _SCRIPT = """
 import sys
 from fairtrial.study import Study

@@ -437,7 +437,7 @@ INSTANCES = {
 def test_every_block_is_planned_and_paid_as_the_mathematics_says(name: str) -> None:
     problem, reward_of = INSTANCES[name]
     twins = Twins(problem)
-    one_at_a_time(twins, reward_of, seed=1, most=400)
+    one_at_a_time(twins, reward_of, seed=1, most=effort.runs(250, whole=400))
     assert twins.paid > 5
 
 
@@ -665,8 +665,7 @@ def test_open_blocks_pay_as_the_mathematics_says_whatever_comes_when(
     assert rightly_nothing or np.abs(twins.ledgers()).max() > 0.01
 
 
-@pytest.mark.parametrize("passive", [False, True], ids=["chosen", "passive"])
-@pytest.mark.parametrize("name", STORMS)
+@pytest.mark.parametrize(("name", "passive"), effort.pairs(STORMS, [False, True]))
 def test_corrections_change_all_bets_those_that_are_paid_too(name: str, passive: bool) -> None:
     problem, reward_of = STORMS[name]
     twins = Twins(problem, delta=1e-6)
@@ -1665,8 +1664,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("planned_end", [False, True], ids=["open end", "planned end"])
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize(("name", "planned_end"), effort.pairs(BROKEN, [False, True]))
 def test_a_broken_arm_changes_every_ledger_as_in_the_slow_version(
     name: str, planned_end: bool
 ) -> None:

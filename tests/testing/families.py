@@ -3,6 +3,7 @@
 `tests/testing/test_families.py` checks their contract, `tests/golden` their decisions.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -611,6 +612,9 @@ _CAUSAL = [
     *_rows(causal, "ConstraintSuccessiveRejection TwoStageRejection SuccessiveRejection",
            costly_interventions, variant=1, **_BUDGET),
 ]  # fmt: skip
+
+POLICY = operator.attrgetter("policy")
+"""What rows of the same policy have in common: a short run of a costly test has half of them."""
 
 POLICIES = [
     Row(*row)

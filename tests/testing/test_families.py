@@ -7,7 +7,7 @@ import pytest
 
 from fairtrial.testing import check_environment, check_policy, check_problem
 from tests import effort
-from tests.testing.families import INSTANCES, POLICIES, Instance, Row
+from tests.testing.families import INSTANCES, POLICIES, POLICY, Instance, Row
 
 
 @pytest.mark.parametrize("instance", INSTANCES)
@@ -17,7 +17,7 @@ def test_problems_and_environments_keep_the_contract(instance: Callable[[], Inst
     check_environment(environment, draws=5)
 
 
-@pytest.mark.parametrize("row", POLICIES, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", effort.alternate(POLICIES, POLICY), ids=lambda row: row.name)
 def test_policies_keep_the_contract(row: Row) -> None:
     policy, environment = row.make()
     assert pickle.loads(pickle.dumps(policy)).to_dict() == policy.to_dict()
