@@ -89,7 +89,7 @@ def disturbed(policy, rng):
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(effort.runs(1, whole=2)))
 def test_the_numbers_add_up_to_the_lost_pulls_after_every_event(setting, seed):
     problem, options = SETTINGS[setting]
     policy = BlockBetting(problem, delta=0.2, seed=seed, **options)

@@ -13,7 +13,7 @@ from fairtrial.causal import chain
 from fairtrial.causal.policies.block_betting import BlockBetting as Interventions
 from fairtrial.confidence.block_betting import paid
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
-from tests.effort import runs, tolerated
+from tests.effort import pairs, runs, tolerated
 
 HELD = "1 open pull counts as its worst until its result comes"
 
@@ -138,7 +138,7 @@ def with_one_open(policy, number=60, tells=240):
     return held
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(runs(1, whole=3)))
 def test_an_early_open_pull_hardly_changes_what_is_planned(family, seed):
     # One result of hundreds may be at its worst. If its cell were taken for one that loses half of
     # its results, no bet on it would seem worth placing.
@@ -569,8 +569,9 @@ def two_groups(seed):
         yield "x" if generator.random() < 0.65 else "y"
 
 
-@pytest.mark.parametrize("flight", [1, 30])
-@pytest.mark.parametrize("rule", [one_measure, ignorable, measures, measures_ignorable])
+@pytest.mark.parametrize(
+    ("rule", "flight"), pairs([one_measure, ignorable, measures, measures_ignorable], [1, 30])
+)
 def test_with_arrivals_one_early_open_pull_stops_nothing(rule, flight):
     """Pulls are at most 1.15 times as many, within 3 standard errors: they vary by .3 of them."""
     pulls, number = {}, runs(2, whole=30)

@@ -10,6 +10,7 @@ from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.core.run import run_policy
 from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.subpopulations import BernoulliEnvironment, BlockBetting, Problem
+from tests import effort
 from tests.messages import raises
 
 PLAIN = Problem(["a", "b", "c"], ["x", "y"], floors=None, reward_range=(0, 1))
@@ -96,7 +97,7 @@ def assert_losses_add_up(policy):
 
 @pytest.mark.parametrize("problem", [PLAIN, MEASURED], ids=["plain", "measured"])
 @pytest.mark.parametrize("most", [1, 4, 15])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(effort.runs(1, whole=3)))
 def test_a_study_asks_for_no_more_than_its_end_and_the_replacements(problem, most, seed):
     policy = policy_of(problem, most, seed=seed)
     for now in disturbed(policy, np.random.default_rng([seed, most])):
@@ -184,7 +185,7 @@ def test_a_closed_arm_gives_back_the_places_of_pulls_that_are_not_made_again(pro
 
 @pytest.mark.parametrize("problem", [PLAIN, MEASURED], ids=["plain", "measured"])
 @pytest.mark.parametrize("most", [1, 4, 15])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(effort.runs(1, whole=3)))
 def test_the_places_are_never_used_twice(problem, most, seed):
     rng = np.random.default_rng([seed, most])
     policy, closes = policy_of(problem, most, seed=seed), int(rng.integers(30, 100))

@@ -233,6 +233,7 @@ def test_hard_features_are_answered_rightly_or_refused(
 ) -> None:
     """An error has probability at most .05, and here far less: gaps are many times the noise."""
     wrong = answered = 0
+    number = effort.runs(max(10, number // 2), whole=number)
     for seed in range(first, first + number):
         instance = hard_instance(seed)
         problem = instance.problem()

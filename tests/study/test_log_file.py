@@ -138,6 +138,7 @@ def test_the_classes_needed_are_named(study, tmp_path):
         lambda lines: lines[0].update(head_hash="00"),
     ],
 )
+@pytest.mark.parametrize("store", effort.first(1, ["file", "memory", "postgresql"]), indirect=True)
 def test_a_changed_file_is_refused_and_nothing_is_kept(study, tmp_path, edit):
     path = edited(study.export(tmp_path / "log.jsonl"), tmp_path / "bad.jsonl", edit)
     storage = SQLiteStore(tmp_path / "copy.db")

@@ -11,6 +11,7 @@ from fairtrial.study.postgresql import PostgreSQLStore
 from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.sqlite import SQLiteStore
 from fairtrial.study.store import Snapshot
+from tests import effort
 from tests.messages import raises
 from tests.postgresql import USER
 from tests.study.toys import OWN, Serving, ToyProblem
@@ -71,8 +72,7 @@ def require_whole(storage):
         assert told[: len(FRACTIONS)] == list(FRACTIONS)
 
 
-@pytest.mark.parametrize("role", [False, True], ids=["database", "role"])
-@pytest.mark.parametrize("setting", sorted(SETTINGS))
+@pytest.mark.parametrize(("setting", "role"), effort.pairs(sorted(SETTINGS), [False, True]))
 def test_no_default_of_a_database_or_role_changes_what_is_kept_or_read(
     postgresql_server, postgresql_url, setting, role
 ):

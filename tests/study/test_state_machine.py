@@ -602,14 +602,14 @@ def run(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("machine", "examples"), [(StudyMachine, 20), (RaceMachine, 10)], ids=["toys", "race"]
+    ("machine", "examples"), [(StudyMachine, 14), (RaceMachine, 7)], ids=["toys", "race"]
 )
 def test_anything_in_any_order(run, machine, examples):
     run(machine, examples)
 
 
 @pytest.mark.parametrize(
-    ("machine", "examples"), [(StudyMachine, 8), (RaceMachine, 4)], ids=["toys", "race"]
+    ("machine", "examples"), [(StudyMachine, 5), (RaceMachine, 3)], ids=["toys", "race"]
 )
 def test_anything_in_any_order_in_postgresql(run, postgresql_server, machine, examples):
     run(type("Machine", (InPostgreSQL, machine), {"server": postgresql_server}), examples)

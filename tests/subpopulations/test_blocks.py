@@ -1238,8 +1238,8 @@ def test_a_restored_policy_keeps_books_that_have_grown() -> None:
 
 # ------------------------------------------------------------ the promise, by simulation
 
-RUNS = effort.runs(80, whole=400)
-LIVE_RUNS = effort.runs(30, whole=400)  # which take far longer than compiled ones
+RUNS = effort.runs(40, whole=400)
+LIVE_RUNS = effort.runs(15, whole=400)  # which take far longer than compiled ones
 DELTA = 0.1
 TOLERATED = effort.tolerated(DELTA, RUNS)
 LIVE_TOLERATED = effort.tolerated(DELTA, LIVE_RUNS)

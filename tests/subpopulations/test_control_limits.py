@@ -134,7 +134,7 @@ def test_what_speaks_against_a_rival_goes_into_the_ledger_of_its_pair() -> None:
 
 # ------------------------------------------------------------------- the hardest questions
 
-RUNS = effort.runs(40, whole=2_000)
+RUNS = effort.runs(20, whole=2_000)
 
 
 @pytest.mark.statistical

@@ -220,7 +220,7 @@ def test_no_bet_wins_on_average_against_the_right_answer() -> None:
     assert (grown <= 1.0 + 1e-12).all()
 
 
-RUNS = effort.runs(30, whole=1000)
+RUNS = effort.runs(15, whole=1000)
 
 
 def share_rejected(problem: Problem, reward_of: RewardOf, truth: int, units: int) -> float:

@@ -279,7 +279,7 @@ def largest_evidence(problem: Problem, noise: Floats) -> Floats:
 @pytest.mark.statistical
 @pytest.mark.parametrize(("rho", "size"), [(0.0, 2), (0.8, 2), (-0.8, 2), (1.0, 2), (0.6, 4)])
 def test_a_true_covariance_causes_no_more_false_alarms_than_stated_at_any_level(rho, size):
-    runs, pulls = effort.runs(400, whole=20_000), 150
+    runs, pulls = effort.runs(200, whole=20_000), 150
     covariance = equally_correlated(rho, size)
     rng = np.random.default_rng(8)
     # An eigenvalue factor, because a singular covariance has no Cholesky root.
