@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,26 @@ def play_with_losses(
         else:
             policy.tell(pull, outcome)
         chosen[pull.action] += 1
+
+
+SLOW, SOONER, MOST_TRIED = 4.0, 2.0, 8
+"""With losses: when a target is slow, and when another one is sooner; how many are tried."""
+
+
+def is_sooner(
+    times: dict[Any, float], whole: dict[Any, float], others: dict[Any, float], other: Any
+) -> bool:
+    """Return whether another target rules out sooner what losses make slow for this one.
+
+    `times`, `others`: how long both need for each answer; `whole`: as `times`, without losses.
+    """
+    harmed = [t for k, t in times.items() if k != other and others[k] > SOONER * t]
+    soonest = min(harmed, default=math.inf)
+    return any(
+        SLOW * whole[k] <= t and SOONER * others[k] <= t and others[k] <= soonest
+        for k, t in times.items()
+        if whole[k] < math.inf and others[k] < math.inf
+    )
 
 
 def told_whole(policy: Any, units: int) -> dict[Any, float]:

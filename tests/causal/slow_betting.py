@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.block_betting import MOST_TRIED, is_sooner
+
 Floats = NDArray[np.float64]
 
 GRID, SPREAD, ROUNDING = 24, 1.5, 0.5
@@ -468,21 +470,55 @@ class Rule:
     def compared(self, means: Floats, gaps: Floats, beliefs: Beliefs) -> tuple[Any, set[Any]]:
         """Return the items of the next block's target, and those that losses hide.
 
-        The target is the first answer of which something can be shown. Evidence against a rival
-        counts only if the target keeps its limits.
+        The target is the leader, or an arm that rules out others sooner where losses make it slow.
         """
-        live, tried = self.live, []
-        while True:
-            target = self.leader(means, gaps)
-            items = self.items(target, means, gaps, beliefs)
-            needed = {ledger for ledger in items if self.need(ledger) > 0}
-            hidden = {ledger for ledger in needed if self.is_hidden(items[ledger], beliefs)}
-            tried.append((items, hidden))
-            of_limits = any(ledger[0] == "limit" for ledger in hidden)
-            if target == self.NONE or not hidden or (hidden < needed and not of_limits):
-                self.live = live
-                return tried[0] if target == self.NONE else tried[-1]
-            self.live = [answer for answer in self.live if answer != target]
+        live, target = self.live, self.leader(means, gaps)
+        found, tried = self.items(target, means, gaps, beliefs), {target}
+        if target != self.NONE and self.lost().any():
+            times, whole = self.times(target, found, beliefs)
+            while len(tried) < MOST_TRIED:
+                self.live = [answer for answer in live if answer not in tried]
+                other, self.live = self.leader(means, gaps), live
+                if other == self.NONE:
+                    break
+                tried.add(other)
+                items = self.items(other, means, gaps, beliefs)
+                others, others_whole = self.times(other, items, beliefs)
+                if is_sooner(times, whole, others, other):
+                    target, found, times, whole = other, items, others, others_whole
+        needed = {ledger for ledger in found if self.need(ledger) > 0}
+        return found, {ledger for ledger in needed if self.is_hidden(found[ledger], beliefs)}
+
+    def times(
+        self, target: int, items: dict[Any, Any], beliefs: Beliefs
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        """Return how many rows a target needs to rule out each answer, if all actions get as many.
+
+        The second numbers are those without losses.
+        """
+        actions, lost = self.instance.actions, self.lost()
+        some, whole = (actions * (1 - lost)[:, None]).mean(axis=0), actions.mean(axis=0)
+        found: tuple[dict[Any, float], dict[Any, float]] = {}, {}
+        for ledger, item in items.items():
+            if self.need(ledger) <= 0:
+                continue
+            s, nu, value = self.value(item, beliefs, some)
+            left = max(0.0, self.left_by_losses(item, s, nu, beliefs))
+            size = s * item[2] + nu * item[3]
+            values = (
+                value * (left / size) ** 2 if left else 0.0,
+                self.value(item, beliefs, whole)[2],
+            )
+            for times, information in zip(found, values, strict=True):
+                times[ledger] = self.need(ledger) / information if information > 0 else math.inf
+        return self.by_answer(found[0], target), self.by_answer(found[1], target)
+
+    def by_answer(self, times: dict[Any, float], target: int) -> dict[int, float]:
+        limits = max((t for ledger, t in times.items() if ledger[0] == "limit"), default=0.0)
+        rivals = {ledger[1]: t for ledger, t in times.items() if ledger[0] != "limit"}
+        found = {k: max(limits, rivals.get(k, 0.0)) for k in [*range(self.arms), self.NONE]}
+        live = set(self.live) - {target}
+        return {k: t if t > 0 and k in live else math.inf for k, t in found.items()}
 
     def is_hidden(self, item: Any, beliefs: Beliefs) -> bool:
         """Return whether nothing of an effect is left with losses at their worst.
@@ -496,11 +532,14 @@ class Rule:
         actions = self.instance.actions
         so_far = np.where(beliefs.earlier > 0, beliefs.earlier, actions.mean(axis=0))
         s, nu, _ = self.value(item, beliefs, so_far)
+        return self.left_by_losses(item, s, nu, beliefs) <= 0
+
+    def left_by_losses(self, item: Any, s: float, nu: float, beliefs: Beliefs) -> float:
+        """Return what is left of an effect with losses at their worst."""
         weights = (s * item[0] + nu * item[1]) * beliefs.law
-        least = np.where(actions > 0, lost[:, None], 1.0).min(axis=0)
+        least = np.where(self.instance.actions > 0, self.lost()[:, None], 1.0).min(axis=0)
         worst = np.where(weights > 0, 0.0, 1.0)
-        seen = s * item[2] + nu * item[3] - float(least @ (weights * (beliefs.mean - worst)))
-        return seen <= 0
+        return s * item[2] + nu * item[3] - float(least @ (weights * (beliefs.mean - worst)))
 
     def find_shares(self, items: Any, needs: Any, needed: Any, beliefs: Beliefs) -> None:
         trial = 0.7 * self.shares + 0.3 / len(self.shares)

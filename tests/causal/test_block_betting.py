@@ -329,6 +329,29 @@ def test_an_arm_that_loses_everything_does_not_keep_others_from_being_compared(a
     assert any("too many rows are lost" in warning for warning in policy.warnings())
 
 
+def until_compared(names, means, seed, share):
+    """Return the rows until at most one of "a", "b" and "c" is left; "lossy" loses this share."""
+    arms = {name: [row, row] for name, row in zip(names, np.eye(len(names)), strict=True)}
+    problem, environment = chain(0.5, arms, means, 0.2)
+    policy, rng = BlockBetting(problem, delta=0.1, seed=seed), np.random.default_rng([2, seed])
+    others = {"a", "b", "c"}
+    while len(others.intersection(policy.recommend().candidates)) > 1 and policy.asked < 3_000:
+        pull = policy.ask()
+        outcome = environment.sample(pull, rng)
+        if pull.arm == "lossy" and rng.random() < share:
+            policy.fail(pull)
+        else:
+            policy.tell(pull, outcome)
+    return policy.asked
+
+
+def test_a_leader_that_losses_make_slow_does_not_delay_other_comparisons():
+    # With its losses as the worst outcomes, "lossy" is hardly better than "b": its mean is .52.
+    alone = sum(until_compared("abc", [0.3, 0.5, 0.7], seed, 0.0) for seed in range(4))
+    names, means = ["lossy", *"abc"], [0.95, 0.3, 0.5, 0.7]
+    assert sum(until_compared(names, means, seed, 0.45) for seed in range(4)) < 5 * alone
+
+
 @pytest.mark.parametrize("make", [tiny, separate])
 @pytest.mark.parametrize("knowledge", ["cells", "covariates", "ratios"])
 def test_a_broken_arm_changes_every_ledger_as_in_the_slow_rule(make, knowledge):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
+from tests.block_betting import MOST_TRIED, is_sooner
 from tests.linear.slow_blocks import (
     GRID,
     Aim,
@@ -22,7 +23,7 @@ from tests.linear.slow_blocks import (
     stakes,
 )
 
-TAU, WASTED = 0.5, 9.87
+TAU, WASTED, COST = 0.5, 9.87, 1.5
 
 Row = tuple[np.ndarray, float]
 """A direction and a constant: "direction times theta, plus the constant, is at most zero"."""
@@ -127,11 +128,10 @@ class SlowLimits(SlowBlocks):
         h = np.linalg.pinv(matrix, rcond=1e-9, hermitian=True) @ direction
         total = 0.0
         for k, n in pulls.items():
-            lost, came = self.missing().count(k), sum(arm == k for arm, _ in self.data)
             weight = float(self.arms[k] @ h)
             mean = float(np.clip(self.arms[k] @ theta, *self.bounds))
             worst = self.bounds[0] if weight > 0 else self.bounds[1]
-            total += n * lost / (lost + max(1, came)) * weight * (mean - worst)
+            total += n * self.share_lost(k) * weight * (mean - worst)
         return total
 
     def hides(self, row: Row | None) -> bool:
@@ -158,20 +158,68 @@ class SlowLimits(SlowBlocks):
         return self.hides(self.effect_on(self.rows(item, target), self.information())[0])
 
     def target(self) -> int:
-        """Return whom the next block compares with others: the best of whom something can be shown.
+        """Return whom the next block compares with others.
 
-        Evidence against a rival counts only if the target keeps its limits.
+        It is the leader, or a candidate that rules out others sooner where losses make it slow.
         """
         theta, _ = self.estimate(self.data)
+        target = self.leader()
+        if target == self.none or not self.missing() or not self.keeps(target):
+            return target
         live = [k for k in range(self.number) if k not in self.rejected and self.keeps(k)]
-        for k in sorted(live, key=lambda k: -float(self.candidates[k] @ theta)):
-            needs = self.needs(k)
-            hidden = {item for item in needs if self.is_hidden(item, k)}
-            if not hidden or (
-                hidden < set(needs) and not any(isinstance(i, tuple) for i in hidden)
-            ):
-                return k
-        return self.leader()
+        ranked = sorted(live, key=lambda k: -float(self.candidates[k] @ theta))
+        for k in ranked[1:MOST_TRIED]:
+            if is_sooner(*self.times(target), self.times(k)[0], k):
+                target = k
+        return target
+
+    def times(self, target: int) -> tuple[dict[int, float], dict[int, float]]:
+        """Return how many pulls a target needs to rule out each answer, if all arms get as many.
+
+        The second numbers are those without losses.
+        """
+        seen: dict[Any, float] = {}
+        whole: dict[Any, float] = {}
+        for item, need in self.needs(target).items():
+            found, best = self.information_on(item, target)
+            seen[item] = (need + COST) / found if found > 0 else math.inf
+            whole[item] = (need + COST) / best if best > 0 else math.inf
+        return self.by_answer(seen, target), self.by_answer(whole, target)
+
+    def by_answer(self, times: dict[Any, float], target: int) -> dict[int, float]:
+        limits = max((t for item, t in times.items() if isinstance(item, tuple)), default=0.0)
+        found = {k: max(limits, times.get(k, 0.0)) for k in range(self.none + 1)}
+        gone = {*self.rejected, target}
+        return {k: t if t > 0 and k not in gone else math.inf for k, t in found.items()}
+
+    def information_on(self, item: Any, target: int) -> tuple[float, float]:
+        """Return the information on an item by one pull of every arm, and that without losses."""
+        theta, _ = self.estimate(self.data)
+        pulls, arms = dict.fromkeys(range(len(self.arms)), 1), range(len(self.arms))
+        whole = self.gram([*arms])
+        shares = [1.0 if self.bounds is not None else 1.0 - self.share_lost(k) for k in arms]
+        some = sum(x * np.outer(self.arms[k], self.arms[k]) for k, x in enumerate(shares))
+        row: Row | None
+        if isinstance(item, tuple):
+            a, c = self.limits[target][item[1]]
+            row = (-a, self.spare - c)
+        else:
+            row = self.effect_on(self.rows(item, target), some)[0]
+        if row is None:
+            return 0.0, 0.0
+        direction, constant = row
+        effect = float(direction @ theta + constant)
+        left = max(0.0, effect - self.hidden(direction, pulls))
+
+        def variance(matrix: np.ndarray) -> float:
+            inverse = np.linalg.pinv(matrix, rcond=1e-9, hermitian=True)
+            return self.noise(theta) * float(direction @ inverse @ direction)
+
+        return left**2 / variance(some), effect**2 / variance(whole)
+
+    def share_lost(self, k: int) -> float:
+        lost, came = self.missing().count(k), sum(arm == k for arm, _ in self.data)
+        return lost / (lost + max(1, came))
 
     # --------------------------------------------------------------------- wealth
 

@@ -227,6 +227,42 @@ def test_an_arm_that_loses_everything_does_not_keep_others_from_being_compared(
     assert policy.guarantee.proven != known_noise
 
 
+def until_compared(problem: Problem, means: list[float], seed: int, share: float) -> int:
+    """Return the pulls until at most one of "a", "b" and "c" is left; the last arms are the cold.
+
+    This share of the results of "lossy" in the warm gets lost.
+    """
+    policy = BlockBetting(problem, delta=0.1, seed=seed)
+    rng, others = np.random.default_rng([3, seed]), {"a", "b", "c"}
+    lossy = (problem.answers or []).index("lossy") if share else -1
+    while len(others.intersection(policy.recommend().candidates)) > 1 and policy.asked < 4_000:
+        pull = policy.ask()
+        reward = float(rng.random() < means[pull.action])
+        if pull.action == lossy and rng.random() < share:
+            policy.fail(pull)
+        else:
+            policy.tell(pull, reward)
+    return policy.asked
+
+
+def test_a_leader_that_losses_make_slow_does_not_delay_other_comparisons() -> None:
+    # With its losses as the worst values, "lossy" is hardly better than "b": its mean is .52.
+    whole = alone = 0
+    for seed in range(4):
+        for answers, warm in (
+            (["a", "b", "c"], [0.3, 0.5, 0.7]),
+            (["a", "b", "c", "lossy"], [0.3, 0.5, 0.7, 0.95]),
+        ):
+            n = len(answers)
+            cold = {"cold": {"features": np.eye(2 * n)[n:], "floors": 0.1}}
+            arms = np.eye(2 * n)
+            problem = Problem(arms, arms[:n], answers=answers, limits=cold, reward_range=(0, 1))
+            share = 0.45 if n == 4 else 0.0
+            pulls = until_compared(problem, [*warm, *[0.5] * n], seed, share)
+            whole, alone = (whole + pulls, alone) if n == 4 else (whole, alone + pulls)
+    assert whole < 2 * alone
+
+
 @pytest.mark.parametrize("name", ["cold, in a range", "none, in a range", "floors by arm"])
 def test_a_broken_arm_changes_every_ledger_as_in_the_slow_version(name: str) -> None:
     problem, theta = TWINS[name]

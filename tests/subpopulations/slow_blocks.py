@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar, nnls
 
+from tests.block_betting import MOST_TRIED, is_sooner
 from tests.slow_end_bets import End
 
 GRID = 24
@@ -430,7 +431,9 @@ class SlowBlocks:
         self.seen: tuple[dict[Cell, float], dict[Cell, float]] | None = None
         self.lift: dict[Cell, float] = {}
         self.control_means: dict[Cell, float] | None = None
-        # Arms that are better than the target by the estimates, but losses hide everything of them.
+        # Whether losses are disregarded; whether draws are planned ones, of which some get lost.
+        self.ideal = self.planning = False
+        # Arms that are better than the target by the estimates, but that losses make slow.
         self.passed: set[int] = set()
         self.blocks: list[Block] = []
         self.settled = 0
@@ -533,7 +536,9 @@ class SlowBlocks:
         return self.lost[cell] / (self.lost[cell] + max(1, self.came[cell]))
 
     def share_at_worst(self, cell: Cell) -> float:
-        return self.share_lost(cell) if self.setting.bounds is not None else 0.0
+        if self.ideal or self.setting.bounds is None:
+            return 0.0
+        return self.share_lost(cell)
 
     def after_losses(self, leader: Any) -> None:
         """Compute means and variances as bets see them, with lost draws at their worst values."""
@@ -571,18 +576,39 @@ class SlowBlocks:
         return any(self.share_at_worst(cell) for cell in self.setting.cells)
 
     def known(self, item: Item, leader: Any) -> float:
-        """Return the value of an item by the draws so far; 0 if losses hide it."""
-        value = self.evaluate(item, leader, self.n)[0]
+        """Return the value of an item by the draws so far; 0 if losses hide it.
+
+        Items that losses waste are left out, too, as long as there are others.
+        """
+        value = self.evaluate(item, leader, self.draws_so_far())[0]
         if self.setting.sigma is None or not self.lossy:
             return value
-        issued = {c: n / (1 - self.share_lost(c)) for c, n in self.n.items()}
-        whole = self.evaluate(item, leader, issued)[0]
-        return 0.0 if whole >= WASTED * value else value
+        if not self.is_wasted(item, leader):
+            return value
+        rest = [one for one in self.items(leader) if not self.is_wasted(one, leader)]
+        draws = self.draws_so_far()
+        return 0.0 if any(self.evaluate(one, leader, draws)[0] > 0 for one in rest) else value
+
+    def draws_so_far(self) -> dict[Cell, float]:
+        """Return the results of every cell, in draws of a plan."""
+        return {
+            c: n / (self.share_of_results(c) if self.planning else 1.0) for c, n in self.n.items()
+        }
+
+    def share_of_results(self, cell: Cell) -> float:
+        """Return the share of planned draws that bets count."""
+        return 1.0 if self.setting.sigma is None else 1.0 - self.share_lost(cell)
+
+    def is_wasted(self, item: Item, leader: Any) -> bool:
+        so_far = self.draws_so_far()
+        issued = {c: n / (1 - self.share_lost(c)) for c, n in so_far.items()}
+        value = self.evaluate(item, leader, so_far)[0]
+        return self.evaluate(item, leader, issued)[0] >= WASTED * value
 
     def target(self) -> Any:
-        """Return whom the next block compares with others: the best of whom something can be shown.
+        """Return whom the next block compares with others.
 
-        Evidence against a rival counts only if the target keeps its limits.
+        It is the leader, or an arm that rules out others sooner where losses make the leader slow.
         """
         leader = self.leader()
         self.passed = set()
@@ -592,26 +618,34 @@ class SlowBlocks:
         others = [k for k in self.live_arms if k != leader and not self.breaks_a_limit(k, means)]
         if self.breaks_a_limit(leader, means):
             others = []
-        target = None
-        for k in [leader, *sorted(others, key=lambda k: (-self.quality(k), k))]:
-            if self.shows_anything(k):
-                target = k
-                break
-            self.passed.add(k)
+        ranked = [leader, *sorted(others, key=lambda k: (-self.quality(k), k))][:MOST_TRIED]
+        target = leader
+        for place, k in enumerate(ranked):
+            if k == leader:
+                continue
+            times = self.times(target), self.times(target, without_losses=True), self.times(k)
+            if is_sooner(*times, k):
+                target, self.passed = k, set(ranked[:place])
         self.leader()
-        if target is None:
-            self.passed = set()
-            return leader
         return target
 
-    def shows_anything(self, target: int) -> bool:
+    def times(self, target: int, without_losses: bool = False) -> dict[Any, float]:
+        """Return how many draws of every cell a target needs to rule out each answer."""
         items = self.items(target)
+        self.ideal = without_losses
+        draws = {c: 1.0 if without_losses else self.share_of_results(c) for c in self.setting.cells}
         self.after_losses(target)
-        hidden = [item for item in items if self.known(item, target) == 0.0]
-        self.seen, self.setting = None, self.nominal
-        if any(item.kind == "cell" for item in hidden):
-            return False
-        return not hidden or len(hidden) < len(items)
+        times: dict[Any, float] = {}
+        for item in items:
+            value = self.evaluate(item, target, draws)[0]
+            times[item.kind, item.label] = item.need / value if value > 0.0 else math.inf
+        self.seen, self.setting, self.ideal = None, self.nominal, False
+        limits = max((t for (kind, _), t in times.items() if kind == "cell"), default=0.0)
+        found = {
+            k: max(limits, times.get(("pair", k), 0.0)) for k in (*range(self.setting.arms), NONE)
+        }
+        is_live = {k: k in self.live and k != target for k in found}
+        return {k: t if is_live[k] and t > 0.0 else math.inf for k, t in found.items()}
 
     def doubted(self, leader: Any) -> dict[Cell, float]:
         """Return the means to plan at.
@@ -861,13 +895,14 @@ class SlowBlocks:
     def objective(self, items: list[Item], leader: Any, draws: dict[Cell, float]) -> float:
         """Return the worst item's progress per unit of cost at these draws."""
         spent = math.fsum(self.cost(c) * x for c, x in draws.items())
+        results = {c: x * self.share_of_results(c) for c, x in draws.items()}
         useful = [item for item in items if self.known(item, leader) > 0]
         scales = self.scales(items, leader)
         if not useful:
             return 0.0
         return (
             min(
-                self.evaluate(item, leader, draws)[0] * scale
+                self.evaluate(item, leader, results)[0] * scale
                 for item, scale in zip(useful, scales, strict=True)
             )
             / spent
@@ -996,10 +1031,11 @@ class SlowBlocks:
         doubted, control_means = self.doubted(leader), self.control_means
         self.control_means = self.doubted_control(leader)
         self.doubts = doubted != seen[0] or self.control_means != control_means
-        self.seen = doubted, seen[1]
+        self.planning = True
+        self.seen = doubted, {c: v / self.share_of_results(c) for c, v in seen[1].items()}
         share = self.fluid(items, leader)
         support = self.support(items, leader, share)
-        self.seen, self.control_means = seen, control_means
+        self.seen, self.control_means, self.planning = seen, control_means, False
         if not self.doubts:
             self.share = share
         t = sum(self.n.values())
@@ -1278,7 +1314,8 @@ class SlowBlocks:
             return False
         block = self.blocks[serial]
         if serial < self.settled:
-            if self.setting.redraws or not self.is_bet_on(block, cell):
+            is_worst_for_good = self.setting.bounds is not None and not self.is_bet_on(block, cell)
+            if self.setting.redraws or is_worst_for_good:
                 return False
             self.came[cell] += 1
             self.lost[cell] -= 1

@@ -1645,6 +1645,70 @@ def test_an_arm_that_is_mended_is_compared_again() -> None:
     assert policy.recommend().arm == "third"
 
 
+def until_compared(policy: BlockBetting, reward_of: RewardOf, seed: int, share: float) -> int:
+    """Return the pulls until at most one of the arms "a", "b" and "c" is left.
+
+    This share of the results of "lossy" gets lost.
+    """
+    rng = np.random.default_rng([19, seed])
+    others = {"a", "b", "c"}
+    while len(others.intersection(policy.recommend().candidates)) > 1 and policy.asked < 4_000:
+        pull = policy.ask()
+        reward = reward_of(rng, *divmod(pull.action, policy.problem.shape[1]))
+        if pull.arm == "lossy" and rng.random() < share:
+            policy.fail(pull)
+        else:
+            policy.tell(pull, reward)
+    return policy.asked
+
+
+@pytest.mark.parametrize("floors", [None, 0.1], ids=["no floors", "floors"])
+def test_a_leader_that_losses_make_slow_does_not_delay_other_comparisons(
+    floors: float | None,
+) -> None:
+    # With its losses as the worst values, "lossy" is hardly better than "b": its mean is .52.
+    whole = alone = 0
+    for seed in range(8):
+        problem = Problem(["a", "b", "c"], 1, floors=floors, reward_range=(0, 1))
+        policy = BlockBetting(problem, delta=DELTA, seed=seed)
+        alone += until_compared(policy, coins([[0.3], [0.5], [0.7]]), seed, 0.0)
+        problem = Problem(["lossy", "a", "b", "c"], 1, floors=floors, reward_range=(0, 1))
+        policy = BlockBetting(problem, delta=DELTA, seed=seed)
+        whole += until_compared(policy, coins([[0.95], [0.3], [0.5], [0.7]]), seed, 0.45)
+    assert whole < 3 * alone
+
+
+def test_two_arms_are_compared_although_one_loses_19_results_of_20() -> None:
+    problem = Problem(2, 1, floors=None, noise_std=0.5)
+    for seed in range(3):
+        policy = BlockBetting(problem, delta=DELTA, seed=seed)
+        run_with_losses(
+            policy,
+            gaussian([[0.5], [0.0]], 0.5),
+            seed,
+            lambda rng, pull, reward: pull.arm == "0" and rng.random() < 0.95,
+            3_000,
+        )
+        assert policy.recommend().arm == "0"
+
+
+def test_a_forecast_counts_the_pulls_that_will_be_lost() -> None:
+    problem = Problem(2, 1, floors=None, noise_std=0.5)
+    remaining = []
+    for every in (1, 5):
+        policy = BlockBetting(problem, delta=DELTA, seed=0)
+        asked = [0, 0]
+        while policy.told < 60:
+            pull = policy.ask()
+            asked[pull.action] += 1
+            if asked[pull.action] % every:
+                policy.fail(pull)
+            else:
+                policy.tell(pull, 0.15 * pull.action)
+        remaining.append(policy.progress().remaining)
+    assert 4 < remaining[1] / remaining[0] < 6
+
+
 BROKEN = {
     "Gaussian": (Problem(3, 1, floors=None, noise_std=0.5), gaussian([[0.2], [0.6], [0.9]])),
     "Gaussian, floors": (

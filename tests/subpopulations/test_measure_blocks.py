@@ -342,6 +342,27 @@ def test_an_arm_that_loses_everything_does_not_keep_others_from_being_compared(
     assert policy.progress().remaining is None
 
 
+@pytest.mark.parametrize("limits", [{}, {"ceilings": {"harm": 0.9}}], ids=["no limits", "ceiling"])
+def test_a_leader_that_losses_make_slow_does_not_delay_other_comparisons(limits):
+    # With its losses as the worst values, "lossy" is hardly better than "b": its mean is .52.
+    def until_compared(arms, effects, seed):
+        problem = Problem(arms, 1, measures=MEASURES, objective="effect", **limits)
+        policy = BlockBetting(problem, delta=0.1, seed=seed)
+        world, rng, others = Two(effects, 0.2, "coins"), np.random.default_rng(seed), set("abc")
+        while len(others.intersection(policy.recommend().candidates)) > 1 and policy.asked < 4_000:
+            pull = policy.ask()
+            outcome = world.sample(pull, rng)
+            if pull.arm == "lossy" and rng.random() < 0.45:
+                policy.fail(pull)
+            else:
+                policy.tell(pull, outcome)
+        return policy.asked
+
+    alone = sum(until_compared(["a", "b", "c"], [0.3, 0.5, 0.7], seed) for seed in range(4))
+    arms, effects = ["lossy", "a", "b", "c"], [0.95, 0.3, 0.5, 0.7]
+    assert sum(until_compared(arms, effects, seed) for seed in range(4)) < 3 * alone
+
+
 class Two:
     """Values of an effect and of a harm of every arm."""
 

@@ -18,8 +18,9 @@ from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.block_betting.hidden import (
     HIDDEN,
     MOST_TRIED,
-    can_show,
+    fill_times,
     is_any_hidden,
+    is_sooner,
     share_lost,
 )
 from fairtrial.core.arithmetic import square, sum_of
@@ -196,24 +197,61 @@ def find_target(
 ) -> tuple[int, Items, Floats]:
     """Return the answer that the next block compares with others, with its items and their values.
 
-    It is the leader or, if losses hide everything that it needs, the best arm of which something
-    can be shown: a broken arm that leads by the few rows that came could otherwise hold back all
-    bets for ever.
+    It is the leader or, if losses make it slow, an arm that rules out others sooner.
     """
     arms = means.size
-    passed = np.zeros(arms)
-    leader = find_leader(rules, state, means, gaps)
-    items, values = list_items(model, rules, state, beliefs, leader, means, gaps, lost)
-    target, found, worth = leader, items, values
-    for _ in range(MOST_TRIED if lost.size else 0):
-        if target == arms:
+    target = tried_last = find_leader(rules, state, means, gaps)
+    found, worth = list_items(model, rules, state, beliefs, target, means, gaps, lost)
+    if target == arms or lost.size == 0:
+        return target, found, worth
+    times = _times_of(model, rules, state, beliefs, found, target, lost)
+    tried = np.zeros(arms)
+    for _ in range(MOST_TRIED - 1):
+        tried[tried_last] = 1.0
+        tried_last = _best_answer(rules, state, means, gaps, tried)
+        if tried_last == arms:
             break
-        if can_show(found.needs, arms):
-            return target, found, worth
-        passed[target] = 1.0
-        target = _best_answer(rules, state, means, gaps, passed)
-        found, worth = list_items(model, rules, state, beliefs, target, means, gaps, lost)
-    return leader, items, values
+        items, values = list_items(model, rules, state, beliefs, tried_last, means, gaps, lost)
+        others = _times_of(model, rules, state, beliefs, items, tried_last, lost)
+        if is_sooner(times[0], times[1], others[0], tried_last):
+            target, found, worth, times = tried_last, items, values, others
+    return target, found, worth
+
+
+@kernel
+def _times_of(
+    model: Model,
+    rules: Rules,
+    state: State,
+    beliefs: Beliefs,
+    items: Items,
+    target: int,
+    lost: Floats,
+) -> Floats:
+    """Return how many rows a target needs to rule out each answer, with losses and without.
+
+    All actions get equally many.
+    """
+    needs = np.empty(items.needs.size)
+    fill_needs(state.book, rules.threshold, rules.separately, target, needs)
+    number = lost.size
+    some = metric_of(beliefs, weighted(model.actions, (1.0 - lost) / number))
+    whole = metric_of(beliefs, weighted(model.actions, np.full(number, 1.0 / number)))
+    values, most = np.zeros(needs.size), np.zeros(needs.size)
+    for item in range(needs.size):
+        if needs[item] < 0.0:
+            continue
+        first, second = items.first[item], items.second[item]
+        gain, excess = items.gains[item], items.excess[item]
+        most[item] = weigh(first, second, gain, excess, whole)[2]
+        s, nu, value = weigh(first, second, gain, excess, some)
+        left = max(0.0, _left_by_losses(model, beliefs, items, item, lost, s, nu))
+        if left > 0.0:
+            values[item] = value * square(left / (s * gain + nu * excess))
+    times = np.empty((2, state.book.rejected.size))
+    fill_times(state.book, needs, values, rules.cost, target, times[0])
+    fill_times(state.book, needs, most, rules.cost, target, times[1])
+    return times
 
 
 # -------------------------------------------------------------------------------- the items
@@ -359,16 +397,30 @@ def _is_hidden(
     lost: Floats,
     metric: Floats,
 ) -> bool:
-    """Return whether losses hide an item, even if each cell is measured where least is lost.
+    """Return whether losses hide an item, even if each cell is measured where least is lost."""
+    first, second = items.first[item], items.second[item]
+    s, nu, _ = weigh(first, second, items.gains[item], items.excess[item], metric)
+    return _left_by_losses(model, beliefs, items, item, lost, s, nu) <= 0.0
+
+
+@kernel
+def _left_by_losses(
+    model: Model,
+    beliefs: Beliefs,
+    items: Items,
+    item: int,
+    lost: Floats,
+    s: float,
+    nu: float,
+) -> float:
+    """Return what losses leave of an effect, if each cell is measured where least is lost.
 
     Bets count a lost row as its worst. If its outcome alone were unknown, that would be the lowest
     outcome in a cell with a positive weight, and the highest in others.
     """
     first, second = items.first[item], items.second[item]
-    gain, excess = items.gains[item], items.excess[item]
-    s, nu, _ = weigh(first, second, gain, excess, metric)
-    effect = s * gain + nu * excess
-    for x in range(metric.size):
+    effect = s * items.gains[item] + nu * items.excess[item]
+    for x in range(first.size):
         weight = (s * first[x] + nu * second[x]) * beliefs.law[x]
         if weight == 0.0:
             continue
@@ -378,7 +430,7 @@ def _is_hidden(
                 least = min(least, lost[a])
         worst = 0.0 if weight > 0.0 else 1.0
         effect -= least * weight * (beliefs.mean[x] - worst)
-    return effect <= 0.0
+    return effect
 
 
 @kernel

@@ -200,7 +200,7 @@ class BlockBetting(BlockPolicy):
     problem: Problem
     environments = RowEnvironment
     results_are_independent = False
-    version = 10
+    version = 11
     state_fields = (
         *BlockPolicy.state_fields,
         *(f"_cells.{name}" for name in CellTest.fields),

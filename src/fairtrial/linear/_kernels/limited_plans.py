@@ -21,8 +21,9 @@ from fairtrial.confidence.block_betting.book import (
 from fairtrial.confidence.block_betting.hidden import (
     HIDDEN,
     MOST_TRIED,
-    can_show,
+    fill_times,
     is_any_hidden,
+    is_sooner,
 )
 from fairtrial.confidence.block_betting.planned_end import (
     NOBODY,
@@ -85,6 +86,14 @@ NONE_PAUSE = 1.0
 """Replaces `rules.pause` if "none" leads and rewards are bounded."""
 
 
+class Seen(NamedTuple):
+    """The estimates from all data, and what losses do to them."""
+
+    metric: Metric
+    noise: float  # its variance
+    losses: Losses
+
+
 class Known(NamedTuple):
     """What is known when a block is planned."""
 
@@ -144,34 +153,76 @@ def _find_target(
     limits: Limits,
     rules: Rules,
     state: State,
-    metric: Metric,
-    losses: Losses,
+    known: Seen,
     needs: Floats,
     passed: Integers,
 ) -> int:
     """Return the answer that the next block compares with others; fill its needs.
 
-    It is the leader or, if losses hide everything that it needs, the best candidate of which
-    something can be shown. A broken arm that leads by the few results that came could otherwise
-    hold back all bets for ever. Mark in `passed` the candidates that are better by the estimates.
+    It is the leader or, if losses make it slow, a candidate that rules out others sooner. Mark in
+    `passed` the candidates that are better by the estimates.
     """
     candidates = model.candidates.shape[0]
+    metric, losses = known.metric, known.losses
     leader = leader_with_limits(model, limits, state, metric)
-    target = leader
-    for _ in range(MOST_TRIED):
-        fill_needs(state.book, rules.threshold, rules.separately, target, needs)
-        _leave_out_hidden(model, limits, rules, losses, metric, target, needs)
-        if target == candidates or can_show(needs, candidates):
-            return target
-        passed[target] = 1
-        target = _best_feasible(model, limits, state, metric, passed)
-        if target == NOBODY:
+    target = tried_last = leader
+    times, at_best = np.empty(candidates + 1), np.empty(candidates + 1)
+    others, others_at_best = np.empty(candidates + 1), np.empty(candidates + 1)
+    tried = np.zeros(candidates, dtype=np.int64)
+    is_any_lost = losses.shares.size > 0 and leader < candidates
+    if is_any_lost:
+        _fill_times(model, limits, rules, state, known, leader, times, at_best)
+    for _ in range(MOST_TRIED - 1 if is_any_lost else 0):
+        tried[tried_last] = 1
+        tried_last = _best_feasible(model, limits, state, metric, tried)
+        if tried_last == NOBODY:
             break
-    for k in range(candidates):
-        passed[k] = 0
-    fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
-    _leave_out_hidden(model, limits, rules, losses, metric, leader, needs)
-    return leader
+        _fill_times(model, limits, rules, state, known, tried_last, others, others_at_best)
+        if is_sooner(times, at_best, others, tried_last):
+            target = tried_last
+            times[:] = others
+            at_best[:] = others_at_best
+            passed[:] = tried
+    fill_needs(state.book, rules.threshold, rules.separately, target, needs)
+    _leave_out_hidden(model, limits, rules, losses, metric, target, needs)
+    return target
+
+
+@kernel
+def _fill_times(
+    model: Model,
+    limits: Limits,
+    rules: Rules,
+    state: State,
+    known: Seen,
+    target: int,
+    times: Floats,
+    at_best: Floats,
+) -> None:
+    """Fill how many pulls a target needs to rule out each answer, with losses and without.
+
+    All arms get equally many.
+    """
+    theta, losses = known.metric.theta, known.losses
+    needs = np.empty(at_best.size - 1 + limits.stated.shape[1])
+    fill_needs(state.book, rules.threshold, rules.separately, target, needs)
+    pulls = np.ones(losses.shares.size)
+    whole = metric_of_shares(model, pulls, theta)
+    some = whole if rules.bounded else metric_of_shares(model, 1.0 - losses.shares, theta)
+    values, most = np.zeros(needs.size), np.zeros(needs.size)
+    direction = np.empty(theta.size)
+    for item in range(needs.size):
+        if needs[item] < 0.0:
+            continue
+        _, constant = item_value(model, limits, rules.tolerance, target, item, some, direction)
+        effect = dot(direction, theta) + constant
+        hidden = hidden_by_losses(model, rules, losses, some, pulls, direction)
+        variance, least = length_of(some, direction), length_of(whole, direction)
+        if least > 0.0:
+            values[item] = square(max(0.0, effect - hidden)) / (known.noise * variance)
+            most[item] = square(effect) / (known.noise * least)
+    fill_times(state.book, needs, values, rules.cost, target, times)
+    fill_times(state.book, needs, most, rules.cost, target, at_best)
 
 
 @kernel
@@ -409,7 +460,8 @@ def plan_block_with_limits(
     losses = _losses_so_far(model, state, metric)
     needs = np.empty(candidates + limits.stated.shape[1])
     passed = np.zeros(candidates, dtype=np.int64)
-    leader = _find_target(model, limits, rules, state, metric, losses, needs, passed)
+    seen = Seen(metric, noise, losses)
+    leader = _find_target(model, limits, rules, state, seen, needs, passed)
     runner_up = NOBODY
     if rules.max_pulls < math.inf and leader < candidates:
         passed[leader] = 1

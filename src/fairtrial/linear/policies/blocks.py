@@ -107,7 +107,7 @@ class BlockBetting(BlockPolicy):
     'ab'
     """
 
-    version = 13
+    version = 14
     problem: Problem
     environments = ArmEnvironment
 

@@ -6,6 +6,8 @@ Bets on rewards in a known range see other means; those with a known noise see f
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from fairtrial.confidence.block_betting.hidden import share_lost
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel, uncounted
@@ -20,19 +22,36 @@ class Losses(NamedTuple):
     move_means: bool  # lost pulls count as the worst values
     cost_results: bool  # lost pulls are left out
     issued: Floats  # the precisions that cells would have if no pull were lost
+    per_result: Floats  # pulls that bring one result; 1 if lost pulls count as the worst values
 
 
 @kernel
 def losses_so_far(rules: Rules, state: State, precisions: Floats) -> Losses:
     """Return what the losses of settled blocks do, if lost pulls are not made again."""
     issued = precisions.copy()
+    per_result = np.ones(issued.shape)
     is_any = False
     groups = issued.shape[1]
     for cell in range(issued.size):
         share = 0.0 if rules.pulls_again else _share_lost(state, cell)
         is_any = is_any or share > 0.0
         issued[cell // groups, cell % groups] /= 1.0 - share
-    return Losses(is_any, is_any and rules.bounded, is_any and not rules.bounded, issued)
+        if not rules.bounded:
+            per_result[cell // groups, cell % groups] /= 1.0 - share
+    cost_results = is_any and not rules.bounded
+    return Losses(is_any, is_any and rules.bounded, cost_results, issued, per_result)
+
+
+@kernel
+def without_losses(losses: Losses) -> Losses:
+    """Return what would be known if no pull were lost."""
+    return Losses(False, False, False, losses.issued, losses.per_result)
+
+
+@kernel
+def with_all_results(losses: Losses) -> Losses:
+    """Return what losses do to means alone: they cost no results."""
+    return Losses(losses.are_any, losses.move_means, False, losses.issued, losses.per_result)
 
 
 @uncounted

@@ -7,7 +7,11 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.blocks import FIXED, Blocks, draw_action
 from fairtrial.confidence.block_betting.book import CLOSED, Book
-from fairtrial.confidence.block_betting.hidden import MOST_WASTED
+from fairtrial.confidence.block_betting.hidden import (
+    HOPELESS,
+    MOST_WASTED,
+    leave_out_wasted,
+)
 from fairtrial.confidence.block_betting.plan_steps import take_steps
 from fairtrial.confidence.block_betting.planned_end import (
     NOBODY,
@@ -272,13 +276,15 @@ def fill_present(
 ) -> float:
     """Fill the information on each needed item, else 0; return the smallest of the needed.
 
-    It is 0 for an item that losses hide: more data with the same losses cannot settle it.
+    It is 0 for an item that losses hide: more data with the same losses cannot settle it. Items
+    that they waste are left out, too, as long as there are others. 0 is returned if losses make
+    what is left hopeless.
     """
     means = seen.means
     arms, groups = means.shape
     lam = np.empty((needs.size, ROLES, groups))
     alternative = alternative_at(model, seen.control_means)
-    weakest = math.inf
+    is_hopeless = False
     for item in range(needs.size):
         present[item] = 0.0
         if needs[item] < 0.0:
@@ -288,10 +294,11 @@ def fill_present(
             present[item] = item_value(item, leader, means, precisions, alternative, lam)
         if losses.cost_results:
             issued = item_value(item, leader, means, losses.issued, alternative, lam)
+            is_hopeless = is_hopeless or issued >= HOPELESS * present[item]
             if issued >= MOST_WASTED * present[item]:
-                present[item] = 0.0
-        weakest = min(weakest, present[item])
-    return weakest
+                present[item] = -present[item]
+    weakest = leave_out_wasted(needs, present)
+    return 0.0 if is_hopeless else weakest
 
 
 @uncounted

@@ -1,4 +1,4 @@
-"""What bets on a target see after losses, and of which target something can be shown.
+"""What bets on a target see after losses, and which target rules out others soonest.
 
 An arm that leads by the few of its results that came could otherwise hold back all bets for ever.
 """
@@ -8,13 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from fairtrial.confidence.block_betting.book import fill_needs
-from fairtrial.confidence.block_betting.hidden import MOST_TRIED, can_show, mark_hidden
+from fairtrial.confidence.block_betting.hidden import MOST_TRIED, fill_times, is_sooner
 from fairtrial.confidence.block_betting.planned_end import NOBODY
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_losses import (
     Losses,
     discount_losses,
     lift_by_losses,
+    with_all_results,
+    without_losses,
 )
 from fairtrial.subpopulations._kernels.block_plans import best_feasible, fill_present
 from fairtrial.subpopulations._kernels.block_state import Estimates, Rules, State
@@ -79,31 +81,36 @@ def find_target(
 ) -> int:
     """Return the answer that the next block compares with others.
 
-    It is the leader or, if losses hide everything that it needs, the best arm of which something
-    can be shown. Mark in `passed` the arms that are better by the estimates.
+    It is the leader or, if losses make it slow, an arm that rules out others sooner. Mark in
+    `passed` the arms that are better by the estimates.
     """
     arms = means.shape[0]
+    if not losses.are_any or leader == arms:
+        return leader
     precisions = np.empty(means.shape)
     divide(precisions, state.counts, variances)
-    target = leader
-    if not losses.are_any:
-        return target
-    for _ in range(MOST_TRIED):
-        if target == arms or _is_anything_shown(
-            model, rules, state, target, losses, means, variances
-        ):
-            return target
-        passed[target] = True
-        target = best_feasible(model, state, means, precisions, passed)
-        if target == NOBODY:
+    counted, ideal = with_all_results(losses), without_losses(losses)
+    times, at_best, others = np.empty(arms + 1), np.empty(arms + 1), np.empty(arms + 1)
+    _fill_times(model, rules, state, leader, counted, means, variances, times)
+    _fill_times(model, rules, state, leader, ideal, means, variances, at_best)
+    tried = np.zeros(arms, dtype=np.bool_)
+    target = tried_last = leader
+    for _ in range(MOST_TRIED - 1):
+        tried[tried_last] = True
+        tried_last = best_feasible(model, state, means, precisions, tried)
+        if tried_last == NOBODY:
             break
-    for k in range(arms):
-        passed[k] = False
-    return leader
+        _fill_times(model, rules, state, tried_last, counted, means, variances, others)
+        if is_sooner(times, at_best, others, tried_last):
+            target = tried_last
+            times[:] = others
+            _fill_times(model, rules, state, target, ideal, means, variances, at_best)
+            passed[:] = tried
+    return target
 
 
 @kernel
-def _is_anything_shown(
+def _fill_times(
     model: Model,
     rules: Rules,
     state: State,
@@ -111,12 +118,16 @@ def _is_anything_shown(
     losses: Losses,
     means: Floats,
     variances: Floats,
-) -> bool:
-    """Return whether bets on a target can show something in spite of losses."""
+    times: Floats,
+) -> None:
+    """Fill how many pulls a target needs to rule out each answer, if all cells get equally many."""
     view = view_of(model, rules, state, target, losses, means, variances)
     needs = np.empty(state.rival.shape[1])
     fill_needs(state.book, rules.threshold, rules.separately, target, needs)
-    present = np.empty(needs.size)
-    fill_present(view.model, target, view.seen, view.precisions, losses, needs, present)
-    mark_hidden(needs, present)
-    return can_show(needs, means.shape[0])
+    per_pull, precisions = np.ones(means.shape), np.empty(means.shape)
+    if losses.are_any:
+        divide(per_pull, per_pull, losses.per_result)
+    divide(precisions, per_pull, view.seen.variances)
+    values = np.empty(needs.size)
+    fill_present(view.model, target, view.seen, precisions, losses, needs, values)
+    fill_times(state.book, needs, values, rules.cost, target, times)

@@ -81,6 +81,7 @@ from fairtrial.subpopulations._kernels.model import (
     copy_into,
     divide,
     in_units,
+    with_costs,
 )
 
 __all__ = [
@@ -158,7 +159,8 @@ def _plan_block(
         fill_present(wanted, leader, doubted, precisions, losses, needs, present)
     items = list_items(rules, needs, present)
     shares = state.shares.copy()
-    forecast = find_shares(wanted, leader, doubted, items, shares)
+    per_result = with_costs(wanted, losses.per_result)
+    forecast = find_shares(per_result, leader, doubted, items, shares)
     state.forecast[0] = forecast if weakest > 0.0 else math.inf
     if not doubts:
         copy_into(state.shares, shares)

@@ -65,6 +65,24 @@ def with_limits(model: Model, limits: Limits) -> Model:
 
 
 @kernel
+def with_costs(model: Model, pulls: Floats) -> Model:
+    """Return a model in which a pull of every cell costs as much as this number of pulls."""
+    costs = np.empty(pulls.shape)
+    multiply(costs, model.costs, pulls)
+    return Model(
+        model.weights,
+        model.limits,
+        model.own_limits,
+        model.rival_limits,
+        model.variances,
+        costs,
+        model.active,
+        model.tolerance,
+        model.control,
+    )
+
+
+@kernel
 def limits_of_items(model: Model, leader: int) -> Limits:
     """Return the limits that bets use: the leader's own, and those that rivals must keep.
 

@@ -184,7 +184,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 20
+    version = 21
     state_fields = (*BlockPolicy.state_fields, "_closed_columns")
     problem: Problem
     environments = CellEnvironment

@@ -105,7 +105,7 @@ from fairtrial.subpopulations._kernels.measures.views import (
     find_runner_up,
     summarise,
 )
-from fairtrial.subpopulations._kernels.model import copy_into
+from fairtrial.subpopulations._kernels.model import copy_into, multiply
 
 __all__ = [
     "STATE",
@@ -204,7 +204,7 @@ def _plan_block(
     passed = np.zeros(arms, dtype=np.bool_)
     losses = losses_so_far(model, rules, state)
     leader = find_leader(model, state, seen, programmes, work, passed)
-    leader = find_target(model, rules, state, seen, leader, losses, programmes, work, passed)
+    leader = find_target(model, rules, state, seen, leader, losses, work, passed)
     state.leader[0] = leader
     runner_up = find_runner_up(rules, state, seen, leader, passed)
     fill_programmes(model, seen, leader, seen.saved, programmes)
@@ -222,7 +222,9 @@ def _plan_block(
         fill_present(planned_at, leader, state.pulls, losses, needs, work, present)
     items = list_items(rules, needs, present)
     shares = state.shares.copy()
-    forecast = find_shares(model, leader, at, planned_at, items, work, shares)
+    costs = np.empty((arms, groups))
+    multiply(costs, model.costs, losses.per_result)
+    forecast = find_shares(model, costs, leader, at, planned_at, items, work, shares)
     state.forecast[0] = forecast if weakest > 0.0 else math.inf
     if not doubts:
         copy_into(state.shares, shares)

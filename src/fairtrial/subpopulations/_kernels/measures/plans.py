@@ -1,11 +1,14 @@
 """Plans if a pull gives several measures: the shares and the support of the next block."""
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
-from fairtrial.confidence.block_betting.hidden import MOST_WASTED
+from fairtrial.confidence.block_betting.hidden import (
+    HOPELESS,
+    MOST_WASTED,
+    leave_out_wasted,
+)
 from fairtrial.confidence.block_betting.plan_steps import take_steps
 from fairtrial.core.compilation import kernel, unchecked, uncounted
 from fairtrial.subpopulations._kernels.block_losses import Losses
@@ -46,10 +49,12 @@ def fill_present(
 ) -> float:
     """Fill the information on each needed item, else 0; return the smallest of the needed.
 
-    It is 0 for an item that losses hide: more data of the same kind cannot settle it.
+    It is 0 for an item that losses hide: more data of the same kind cannot settle it. Items that
+    they waste are left out, too, as long as there are others. 0 is returned if losses make what is
+    left hopeless.
     """
     arms = pulls.shape[0]
-    weakest = math.inf
+    is_hopeless = False
     for item in range(needs.size):
         present[item] = 0.0
         if needs[item] < 0.0:
@@ -59,10 +64,11 @@ def fill_present(
             present[item] = item_value(programmes, item, leader, pulls, work)
         if losses.cost_results:
             issued = item_value(programmes, item, leader, losses.issued, work)
+            is_hopeless = is_hopeless or issued >= HOPELESS * present[item]
             if issued >= MOST_WASTED * present[item]:
-                present[item] = 0.0
-        weakest = min(weakest, present[item])
-    return weakest
+                present[item] = -present[item]
+    weakest = leave_out_wasted(needs, present)
+    return 0.0 if is_hopeless else weakest
 
 
 class _Steps(NamedTuple):
@@ -83,6 +89,7 @@ class _Steps(NamedTuple):
 @kernel(error_model="numpy")
 def find_shares(
     model: Model,
+    costs: Floats,
     leader: int,
     seen: Seen,
     programmes: Programmes,
@@ -92,8 +99,8 @@ def find_shares(
 ) -> float:
     """Find the shares of cost that (nearly) finish the neediest item soonest.
 
-    Return the cost to finish. `found`: on entry the shares of the last plan, from which the search
-    starts.
+    Return the cost to finish. `costs`: of a result, by cell. `found`: on entry the shares of the
+    last plan, from which the search starts.
     """
     arms, groups = found.shape
     shares = np.zeros((arms, groups))
@@ -104,10 +111,10 @@ def find_shares(
     per_cost = np.empty((arms, groups))
     for k in range(arms):
         for group in range(groups):
-            per_cost[k, group] = 1.0 / model.costs[k, group]
+            per_cost[k, group] = 1.0 / costs[k, group]
     plan = _Steps(
         leader,
-        model.costs,
+        costs,
         programmes,
         items,
         work,

@@ -1,4 +1,4 @@
-"""What losses hide from bets on several measures, and of which target something can be shown.
+"""What losses do to bets on several measures, and which target rules out others soonest.
 
 An arm that leads by the few of its results that came could otherwise hold back all bets for ever.
 """
@@ -8,26 +8,42 @@ import numpy as np
 from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.block_betting.hidden import (
     MOST_TRIED,
-    can_show,
-    mark_hidden,
+    fill_times,
+    is_sooner,
     share_lost,
 )
 from fairtrial.confidence.block_betting.planned_end import NOBODY
 from fairtrial.core.compilation import kernel
-from fairtrial.subpopulations._kernels.block_losses import Losses
+from fairtrial.subpopulations._kernels.block_losses import (
+    Losses,
+    with_all_results,
+    without_losses,
+)
 from fairtrial.subpopulations._kernels.block_state import Rules
-from fairtrial.subpopulations._kernels.measures.items import Programmes, Work, fill_programmes
-from fairtrial.subpopulations._kernels.measures.model import BOUNDED, Model, Seen
+from fairtrial.subpopulations._kernels.measures.items import Work, fill_programmes, new_programmes
+from fairtrial.subpopulations._kernels.measures.model import (
+    BOUNDED,
+    Floats,
+    Model,
+    Seen,
+    derive,
+    new_view,
+)
 from fairtrial.subpopulations._kernels.measures.plans import fill_present
 from fairtrial.subpopulations._kernels.measures.state import State
-from fairtrial.subpopulations._kernels.measures.views import best_feasible, share_missing
-from fairtrial.subpopulations._kernels.model import Booleans
+from fairtrial.subpopulations._kernels.measures.views import (
+    best_feasible,
+    copy_view,
+    share_missing,
+)
+from fairtrial.subpopulations._kernels.model import Booleans, divide
 
 
 @kernel
 def losses_so_far(model: Model, rules: Rules, state: State) -> Losses:
     """Return what the losses of settled blocks do; pulls stand for the precisions of all values."""
     issued = state.pulls.copy()
+    per_result = np.ones(issued.shape)
     is_any = False
     groups = issued.shape[1]
     for cell in range(issued.size):
@@ -38,8 +54,9 @@ def losses_so_far(model: Model, rules: Rules, state: State) -> Losses:
             share = share_lost(state.blocks.lost[cell], state.blocks.came[cell])
             is_any = is_any or share > 0.0
             issued[cell // groups, cell % groups] /= 1.0 - share
+            per_result[cell // groups, cell % groups] /= 1.0 - share
     is_bounded = model.noise == BOUNDED
-    return Losses(is_any, is_any and is_bounded, is_any and not is_bounded, issued)
+    return Losses(is_any, is_any and is_bounded, is_any and not is_bounded, issued, per_result)
 
 
 @kernel
@@ -50,50 +67,61 @@ def find_target(
     seen: Seen,
     leader: int,
     losses: Losses,
-    programmes: Programmes,
     work: Work,
     passed: Booleans,
 ) -> int:
     """Return the answer that the next block compares with others.
 
-    It is the leader or, if losses hide everything that it needs, the best arm of which something
-    can be shown. Mark in `passed` the arms that are better by the estimates.
+    It is the leader or, if losses make it slow, an arm that rules out others sooner. Mark in
+    `passed` the arms that are better by the estimates.
     """
     arms = seen.quality.size
-    target = leader
-    if not losses.are_any:
-        return target
-    for _ in range(MOST_TRIED):
-        if target == arms or _is_anything_shown(
-            model, rules, state, seen, target, losses, programmes, work
-        ):
-            return target
-        passed[target] = True
-        target = best_feasible(state, seen, passed)
-        if target == NOBODY:
+    if not losses.are_any or leader == arms:
+        return leader
+    ideal = new_view(model)
+    copy_view(seen, ideal)
+    ideal.lowest[:] = seen.means
+    ideal.highest[:] = seen.means
+    derive(model, ideal, ideal)
+    counted, none = with_all_results(losses), without_losses(losses)
+    times, at_best, others = np.empty(arms + 1), np.empty(arms + 1), np.empty(arms + 1)
+    _fill_times(model, rules, state, seen, leader, counted, work, times)
+    _fill_times(model, rules, state, ideal, leader, none, work, at_best)
+    tried = np.zeros(arms, dtype=np.bool_)
+    target = tried_last = leader
+    for _ in range(MOST_TRIED - 1):
+        tried[tried_last] = True
+        tried_last = best_feasible(state, seen, tried)
+        if tried_last == NOBODY:
             break
-    for k in range(arms):
-        passed[k] = False
-    return leader
+        _fill_times(model, rules, state, seen, tried_last, counted, work, others)
+        if is_sooner(times, at_best, others, tried_last):
+            target = tried_last
+            times[:] = others
+            _fill_times(model, rules, state, ideal, target, none, work, at_best)
+            passed[:] = tried
+    return target
 
 
 @kernel
-def _is_anything_shown(
+def _fill_times(
     model: Model,
     rules: Rules,
     state: State,
     seen: Seen,
     target: int,
     losses: Losses,
-    programmes: Programmes,
     work: Work,
-) -> bool:
-    """Return whether bets on a target can show something in spite of losses."""
-    arms = seen.quality.size
+    times: Floats,
+) -> None:
+    """Fill how many pulls a target needs to rule out each answer, if all cells get equally many."""
+    programmes = new_programmes(model)
     fill_programmes(model, seen, target, seen.saved, programmes)
-    needs = np.empty(arms + model.signs.size)
+    needs = np.empty(times.size - 1 + model.signs.size)
     fill_needs(state.book, rules.threshold, rules.separately, target, needs)
-    present = np.empty(needs.size)
-    fill_present(programmes, target, state.pulls, losses, needs, work, present)
-    mark_hidden(needs, present)
-    return can_show(needs, arms)
+    results = np.ones(state.pulls.shape)
+    if losses.are_any:
+        divide(results, results, losses.per_result)
+    values = np.empty(needs.size)
+    fill_present(programmes, target, results, losses, needs, work, values)
+    fill_times(state.book, needs, values, rules.cost, target, times)

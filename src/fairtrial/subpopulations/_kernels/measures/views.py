@@ -217,25 +217,23 @@ def _breaks_a_limit(seen: Seen, k: int) -> bool:
 # --------------------------------------------------------------------------------- doubts
 
 
+@kernel
+def copy_view(seen: Seen, copy: Seen) -> None:
+    """Copy estimates, without what follows from means and covariances."""
+    copy.means[:] = seen.means
+    copy.lowest[:] = seen.lowest
+    copy.highest[:] = seen.highest
+    copy.covariances[:] = seen.covariances
+    copy.slopes[:] = seen.slopes
+    copy.expected[:] = seen.expected
+    copy.explained[:] = seen.explained
+
+
 @uncounted
 def doubt(model: Model, state: State, leader: int, seen: Seen, moved: Seen) -> bool:
     """Fill the next plan's estimates, with doubts as in `doubt.py`; return whether they differ."""
-    arms, groups, measures = seen.means.shape
-    for group in range(groups):
-        for p in range(model.predicted):
-            moved.slopes[p, group] = seen.slopes[p, group]
-            moved.expected[p, group] = seen.expected[p, group]
-            for q in range(model.predicted):
-                moved.explained[group, p, q] = seen.explained[group, p, q]
-    for k in range(arms):
-        for group in range(groups):
-            for m in range(measures):
-                moved.means[k, group, m] = seen.means[k, group, m]
-                moved.lowest[k, group, m] = seen.lowest[k, group, m]
-                moved.highest[k, group, m] = seen.highest[k, group, m]
-                for other in range(measures):
-                    known = seen.covariances[k, group, m, other]
-                    moved.covariances[k, group, m, other] = known
+    arms = seen.quality.size
+    copy_view(seen, moved)
     fair = fair_count(model.active, state.pulls)
     differs = False
     for k in range(arms):
