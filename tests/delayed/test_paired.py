@@ -364,6 +364,38 @@ def test_a_late_result_of_a_lost_pull_counts_once():
     assert policy.ask().action == 1
 
 
+def test_a_pull_whose_score_is_known_from_a_lost_one_is_not_needed():
+    policy = PairedRacing(BOUNDED)
+    first, other = policy.ask(2)
+    policy.fail(first, "lost")
+    again = policy.ask()
+    assert (again.arm, again.tag) == (first.arm, first.tag)
+    assert policy.to_cancel() == []
+    policy.tell(first, 0.5)
+    assert policy.to_cancel() == [again]
+    policy.fail(again, "error")
+    assert policy.states[0] == "undecided"
+    assert policy.outstanding() == [other]
+    assert (policy.ask().arm, other.arm) == ("2", "1")
+
+
+def test_another_score_of_the_same_arm_and_block_does_not_replace_the_first():
+    policy, restored = (PairedRacing(Problem(2, **BOUNDS), n_blocks=60) for _ in range(2))
+    first = policy.ask()
+    policy.fail(first, "lost")
+    again = policy.ask()
+    policy.tell(first, 0.1)
+    for _ in range(7):
+        pull = policy.ask()
+        policy.tell(pull, [0.1, 0.9][pull.action])
+    evidence = policy.progress().evidence
+    policy.tell(again, 0.9)
+    assert policy.scores[0].tolist() == [0.1, 0.9]
+    assert policy.progress().evidence == evidence
+    restored.set_state(policy.get_state())
+    assert restored.recommend() == policy.recommend()
+
+
 def test_an_arm_that_fails_with_an_error_is_withdrawn_and_named():
     table = noisy([0.0, 0.6, 0.3], 0.1, 0.1)
     policy = PairedRacing(Problem(["a", "b", "c"], noise_std=1.0))

@@ -27,6 +27,7 @@ from tests.messages import raises
 from tests.study.tools import PATIENCE, wait_until
 from tests.study.toys import (
     Averaging,
+    Blocks,
     Elimination,
     GroupProblem,
     Racing,
@@ -257,6 +258,46 @@ def test_work_that_goes_on_when_all_is_over_is_told_to_stop(make_study):
     assert kinds(study)["cancel"] == 2
 
 
+def blocks_asked(study):
+    return [event.tag for event in study.events() if event.kind == "ask"]
+
+
+def test_on_shared_blocks_nothing_is_asked_for_again_while_its_work_runs(make_study, threads):
+    study = make_study(Blocks)
+
+    def has_asked_since_it_is_needed_again():
+        happened = [event.kind for event in study.events()]
+        others = [at for at, kind in enumerate(happened) if kind == "tell"]
+        return len(others) > 1 and not {"ask", "wait"}.isdisjoint(happened[others[1] :])
+
+    def slow_on_the_first(arm, report):
+        if report.pull.block == 0:
+            wait_until(has_asked_since_it_is_needed_again)
+        return 0.5
+
+    run_study(study, slow_on_the_first, threads, parallel=2)
+    assert blocks_asked(study) == [0, 1, 2]
+    assert study.policy.stopped
+    assert study.verify().ok
+
+
+@pytest.mark.parametrize("error", [StopPull, ValueError])
+def test_on_shared_blocks_work_that_stops_when_told_to_has_not_failed(make_study, threads, error):
+    study = make_study(Blocks)
+
+    def stops(arm, report):
+        if report.pull.number == 0:
+            wait_until(report.should_stop)
+            raise error("called back")
+        if report.pull.block == 2:
+            wait_until(lambda: kinds(study)["cancel"])
+        return 0.5
+
+    run_study(study, stops, threads, parallel=2, max_failures=0)
+    assert reasons(study) == ["no longer needed"]
+    assert blocks_asked(study) == [0, 1, 2, 0]
+
+
 # ---------------------------------------------------------------------------- failures
 
 
@@ -472,6 +513,25 @@ def test_pulls_left_open_that_are_no_longer_needed_are_cancelled(store, threads)
     assert run_study(study, measured, threads).arm == "b"
     assert "a" not in carried_out
     assert study.outstanding() == []
+
+
+def test_a_pull_left_open_whose_score_is_known_is_not_carried_out_again(store, threads):
+    problem = Problem(["a", "b"], reward_range=(0, 1))
+    study = Study.create(problem, PairedRacing(problem), storage=store, name="race")
+    lost = study.ask()
+    study.fail(lost, "lost")
+    assert study.ask().block == lost.block
+    study.tell(lost, 0.1)
+    carried_out = []
+
+    def measured(arm, report):
+        carried_out.append((arm, report.pull.block))
+        return {"a": 0.1, "b": 0.9}[arm]
+
+    run_study(study, measured, threads)
+    assert (lost.arm, lost.block) not in carried_out
+    assert study.outstanding() == []
+    assert study.verify().ok
 
 
 def test_pulls_left_open_are_carried_out_again_but_not_those_of_others(make_study, threads):

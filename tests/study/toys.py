@@ -8,6 +8,7 @@
 | `Serving`     | never stops, draws at random, counts at issue, hands lost pulls out again |
 | `Averaging`   | outcomes are rows of named fields                                         |
 | `Arrivals`    | the environment says which group comes next                                     |
+| `Blocks`      | needs a pull, then does not, then needs it again                          |
 """
 
 from __future__ import annotations
@@ -260,3 +261,42 @@ POLICIES = (Elimination, Racing, Timed, Serving, Averaging, Arrivals)
 PROBLEMS = (ToyProblem, GroupProblem, RecordProblem)
 OWN = {"policies": POLICIES, "problems": PROBLEMS}
 """The classes that `Study.open` needs to know."""
+
+
+class Blocks(_Means):
+    """Needs each of three blocks once, but not the first one while it knows exactly one other."""
+
+    has_shared_blocks = True
+    state_fields = ("sums", "counts", "in_flight", "known")
+
+    def __init__(self, problem: ToyProblem, seed: Any = None) -> None:
+        super().__init__(problem, seed)
+        self.in_flight = np.zeros(3, dtype=bool)
+        self.known = np.zeros(3, dtype=bool)
+
+    @property
+    def needed(self) -> np.ndarray:
+        needed = ~self.known
+        needed[0] &= self.known.sum() != 1
+        return needed
+
+    def choose(self, **context: Any) -> tuple[int, int] | None:
+        free = np.flatnonzero(self.needed & ~self.in_flight)
+        if not free.size:
+            return None
+        self.in_flight[free[0]] = True
+        return 0, int(free[0])
+
+    def learn(self, pull: Pull, outcome: float) -> None:
+        super().learn(pull, outcome)
+        self.known[pull.tag] = True
+
+    def on_failure(self, pull: Pull, reason: str) -> None:
+        self.in_flight[pull.tag] = False
+
+    def to_cancel(self) -> list[Pull]:
+        return [pull for pull in self.outstanding() if not self.needed[pull.tag]]
+
+    @property
+    def stopped(self) -> bool:
+        return bool(self.known.all())

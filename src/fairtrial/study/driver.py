@@ -181,7 +181,7 @@ class Driver(PullLoop):
         if time.monotonic() >= self._next_look:
             self._check_study()
         has_stopped = self._study.stopped
-        self._call_back()
+        self._call_back(has_stopped=has_stopped)
         if has_stopped:
             return False
         self._fill()
@@ -318,7 +318,7 @@ class Driver(PullLoop):
             return False
         if message["kind"] == "reading":
             self._read(work, message["value"], message["details"])
-        return work.is_open
+        return work.is_open and work.is_needed
 
     def _begun(self, work: _Work, attempt: str) -> bool:
         if work.is_open and work.has_readings:
@@ -327,7 +327,7 @@ class Driver(PullLoop):
         work.attempt, work.began = attempt, time.monotonic()
         self._last_sign = work.began
         self._check_study_within(self._deadline)
-        return work.is_open
+        return work.is_open and work.is_needed
 
     def _read(self, work: Work, value: Any, details: Mapping[str, Any]) -> None:
         super()._read(work, value, details)
@@ -364,8 +364,10 @@ class Driver(PullLoop):
 
     def _fail(self, work: Work, reason: str, about: str, trace: str = "") -> None:
         # A pull that was given up can still end.
-        if work.is_open:
+        if work.is_open and work.is_needed:
             super()._fail(work, reason, about, trace)
+        elif work.is_open:
+            self._give_up(work, self._study.cancel, NOT_NEEDED)
 
     def _executor_broke(self, error: BrokenExecutor) -> None:
         """Note that all work in the executor is lost, and replace the executor if allowed."""
@@ -410,14 +412,23 @@ class Driver(PullLoop):
 
     # ---------------------------------------------------------------- what others did
 
-    def _call_back(self) -> None:
-        """Cancel the pulls of this driver that the policy no longer needs."""
+    def _call_back(self, *, has_stopped: bool = False) -> None:
+        """Cancel the pulls of this driver that the policy no longer needs.
+
+        On shared blocks, the policy may need the same arm and block later, and then asks again for
+        a cancelled pull. So one whose work has begun stays open until the work ends; otherwise it
+        could be carried out twice.
+        """
         waiting = {pull.id: pull for pull in self._waiting}
+        stays_open = self._study._session.has_blocks and not has_stopped  # noqa: SLF001
         for pull in self._study.to_cancel():
             work = self._work.get(pull.id)
             if work is not None and work.is_open:
-                self._give_up(work, self._study.cancel, NOT_NEEDED)
                 self._withdraw([work])
+                if stays_open and pull.id in self._work:
+                    work.is_needed = False
+                else:
+                    self._give_up(work, self._study.cancel, NOT_NEEDED)
             elif pull.id in waiting:
                 self._waiting.remove(waiting[pull.id])
                 self._give_up(_Work(pull), self._study.cancel, NOT_NEEDED)

@@ -29,12 +29,14 @@ class Work:
     """The work on one pull.
 
     `is_open` is true until its outcome is told, the pull is given up or its outcome is no longer
-    needed; the function may still be running after that.
+    needed; the function may still be running after that. `is_needed` is false once the policy does
+    not need the pull, which can stay open until the function ends.
     """
 
     pull: StudyPull
     has_readings: bool = False
     is_open: bool = True
+    is_needed: bool = True
 
 
 class PullLoop(ABC):

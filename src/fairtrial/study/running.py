@@ -35,7 +35,8 @@ def run_study(
     The function gets the arm and a `Report`, with which it can report readings before its result.
     Every reading and every result is in the study's log before anything else happens. A pull that
     is no longer needed is cancelled: ``report`` then raises `StopPull` in the function, and a
-    result that the function returns anyway still counts.
+    result that the function returns anyway still counts. On shared blocks, as in `PairedRacing`,
+    the pull stays open until the function ends, because the race may need it again.
 
     After Ctrl-C, an error or a crash, the same call continues. Pulls left open by a dead driver
     are carried out again. If such a pull has readings it counts as lost instead, because they

@@ -175,7 +175,7 @@ class PairedRacing(PairedCourse):
     ('b', 44)
     """
 
-    version = 5
+    version = 6
     has_shared_blocks = True
     results_are_independent = False
     _nothing_yet = "every arm was withdrawn"

@@ -285,20 +285,29 @@ class PairedCourse(FixedConfidencePolicy):
         """Learn one score; compare the arms on every block that it completes."""
         if pull.number == UNSOLICITED:
             raise NotSupported("PairedRacing takes no unsolicited results: they have no block")
+        if self._is_known(pull):
+            # Decisions may depend on the first score, so another one does not replace it.
+            return
         block = self._place(pull.tag)
         self._scores[block, pull.action] = self.problem.sign * outcome
         self._cells[block, pull.action] = TOLD
         self._advance()
+
+    def _is_known(self, pull: Pull) -> bool:
+        """Return whether the score of a pull is known, from another pull of its arm and block."""
+        return bool(self._cells[self._place(pull.tag), pull.action] == TOLD)
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Issue a lost pull again; an error withdraws an arm that is needed.
 
         If an arm that was set aside returns, a pull that failed in between is issued again.
         """
+        if self._is_known(pull):
+            return
         if reason in _WITHDRAWS and self._is_needed(pull.action):
             self._withdraw(pull.action)
-        elif self._cells[block := self._place(pull.tag), pull.action] == ISSUED:
-            self._cells[block, pull.action] = FREE
+        else:
+            self._cells[self._place(pull.tag), pull.action] = FREE
 
     def _is_needed(self, arm: int) -> bool:
         """Return whether an arm is in the race, or a control with which others are compared."""
@@ -566,14 +575,21 @@ class PairedCourse(FixedConfidencePolicy):
         return np.asarray(told + np.bincount(actions, minlength=len(told)))
 
     def to_cancel(self) -> list[Pull]:
-        """Return the pulls in flight on decided arms; all after the race has stopped."""
+        """Return the pulls in flight that the race does not need now; all after it has stopped.
+
+        Those are pulls on arms that are not tried, on blocks that are skipped, and those whose
+        score is known: a lost pull was issued again, and its result came after all. The race may
+        need the others later; it then issues those again that have failed.
+        """
         if self.stopped:
             return self.outstanding()
         tried = self._is_tried
         return [
             pull
             for pull in self.outstanding()
-            if not tried[pull.action] or self._is_skipped(self._place(pull.tag))
+            if not tried[pull.action]
+            or self._is_skipped(self._place(pull.tag))
+            or self._is_known(pull)
         ]
 
     def warnings(self) -> tuple[str, ...]:
