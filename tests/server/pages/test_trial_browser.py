@@ -105,6 +105,8 @@ def unmask(page, reason):
 
 def names_behind(page, file):
     """Return what the page shows behind each code after a file was chosen."""
+    # The script shows the form: a file that is chosen before would be chosen unnoticed.
+    page.locator("#list-form").wait_for(state="visible")
     page.set_input_files("input[type=file]", file)
     # A function: the page's policy does not allow to evaluate an expression again and again.
     page.wait_for_function(
