@@ -129,7 +129,9 @@ def bounded_bet(
         return math.fsum([draws[c] * coefficients[c] * x[c] for c in cells] + [constant])
 
     sd = math.sqrt(
-        math.fsum((draws[c] * coefficients[c]) ** 2 * variances[c] / counts[c] for c in cells)
+        math.fsum(
+            (draws[c] * coefficients[c]) ** 2 * variances[c] / max(1, counts[c]) for c in cells
+        )
     )
     spread = math.fsum(
         draws[c] * coefficients[c] ** 2 * (variances[c] + (means[c] - centres[c]) ** 2)
@@ -474,8 +476,11 @@ class SlowBlocks:
     def mean(self, cell: Cell) -> float:
         if self.seen is not None:
             return self.seen[0][cell]
-        # Only a cell that can never matter has no data; any number is fine for it.
-        return self.sum[cell] / self.n[cell] if self.n[cell] else 0.0
+        if self.n[cell]:
+            return self.sum[cell] / self.n[cell]
+        own = [j for j in range(self.setting.arms) if self.n[j, cell[1]]]
+        known = [self.sum[j, cell[1]] / self.n[j, cell[1]] for j in own]
+        return sum(known) / len(known) if known else 0.0
 
     def variance(self, cell: Cell) -> float:
         """The variance of one draw: known, or estimated and shrunk towards a fair coin's."""
@@ -660,7 +665,7 @@ class SlowBlocks:
         for cell in setting.cells:
             k, i = cell
             n = max(1, self.n[cell])
-            if k == leader or k in self.rejected or n >= fair:
+            if k == leader or k in self.rejected or n >= fair or not self.n[cell]:
                 continue
             reach = DOUBT * math.sqrt(math.log(fair / n))
             if leader == NONE or setting.shares[i] == 0:
@@ -675,10 +680,11 @@ class SlowBlocks:
             elif self.breaks_a_limit(k, self.seen_for(k)):
                 # The likeliest way to a quality that is smaller by one standard error.
                 parts = {
-                    j: setting.shares[j] * self.variance((k, j)) / max(1, self.n[k, j])
+                    j: setting.shares[j] * self.variance((k, j)) / self.n[k, j]
                     for j in range(setting.groups)
+                    if self.n[k, j]
                 }
-                spread = math.sqrt(math.fsum(q * parts[j] for j, q in enumerate(setting.shares)))
+                spread = math.sqrt(math.fsum(setting.shares[j] * part for j, part in parts.items()))
                 moved[cell] -= reach * parts[i] / spread
             if setting.bounds is not None:
                 moved[cell] = min(max(moved[cell], setting.bounds[0]), setting.bounds[1])
@@ -693,7 +699,7 @@ class SlowBlocks:
         fair = sum(self.n.values()) / max(1.0, NEGLECT * useful)
         for cell in found:
             n = max(1, self.n[cell])
-            if n < fair:
+            if n < fair and self.n[cell]:
                 error = math.sqrt(self.variance(cell) / n)
                 found[cell] += DOUBT * math.sqrt(math.log(fair / n)) * error
                 if self.setting.bounds is not None:
@@ -1079,7 +1085,8 @@ class SlowBlocks:
                 return serial
         newest = self.blocks[-1]
         helps = newest not in waiting or any(i == group for _, i in newest.counts)
-        is_known = all(self.n[cell] for cell in self.blocks[0].counts)
+        ended = {c: n + (self.lost[c] if self.setting.bounds else 0) for c, n in self.n.items()}
+        is_known = all(ended[cell] for cell in self.blocks[0].counts)
         return len(self.blocks) if is_known and helps and len(waiting) < MOST_UNFILLED else None
 
     @property

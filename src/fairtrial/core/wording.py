@@ -21,6 +21,7 @@ __all__ = [
     "or_within",
     "plural",
     "rewards_in_words",
+    "said_of_awaited",
     "said_of_lost_pulls",
     "said_of_never_made",
     "said_of_open_pulls",
@@ -80,6 +81,27 @@ def said_of_standstill(waiting: int, lacking: Mapping[str, int]) -> tuple[str, .
     names = listed([f"{name} ({number})" for name, number in lacking.items()])
     said = f"{waiting:,} results count only after {missing} of an earlier block, of {names}"
     return (f"{said}: tell them, or fail those that will not come",)
+
+
+def said_of_awaited(lost: Mapping[str, int]) -> tuple[str, ...]:
+    """Return a warning if nothing can be compared before the first result of something.
+
+    Parameters
+    ----------
+    lost : mapping of str to int
+        The number of lost pulls, by what has been pulled without any result.
+
+    Examples
+    --------
+    >>> said_of_awaited({})
+    ()
+    >>> print(*said_of_awaited({"b": 5, "c": 1}))
+    nothing is compared before a result of b (5 lost), c (1 lost) comes
+    """
+    if not lost:
+        return ()
+    names = listed([f"{name} ({number:,} lost)" for name, number in lost.items()])
+    return (f"nothing is compared before a result of {names} comes",)
 
 
 def said_of_open_pulls(number: int) -> tuple[str, ...]:

@@ -527,9 +527,12 @@ class BlockPolicy(FixedConfidencePolicy):
             return ()
         unasked = Counter(self._blocks.unissued_actions_of_oldest)
         lacking = Counter(self._open_of_oldest.values()) + unasked
+        return said_of_standstill(waiting, self._by_name(lacking))
+
+    def _by_name(self, numbers: Mapping[int, int]) -> dict[str, int]:
+        """Return numbers of actions by the names of the actions, in their order."""
         labels = self.problem.labels
-        names = {" / ".join(map(str, labels(a).values())): lacking[a] for a in sorted(lacking)}
-        return said_of_standstill(waiting, names)
+        return {" / ".join(map(str, labels(a).values())): numbers[a] for a in sorted(numbers)}
 
     @property
     def _open_of_oldest(self) -> dict[int, int]:

@@ -355,7 +355,7 @@ def _freeze(
             mean = control_means[group] if row == CONTROL else means[arm, group] + lift
             variance = seen.variances[arm, group]
             effect += weight * mean
-            earlier += square(weight) * variance / state.counts[arm, group]
+            earlier += square(weight) * variance / max(1.0, state.counts[arm, group])
             if rules.bounded:
                 centre = centres[row, group]
                 at_centre += weight * centre

@@ -81,20 +81,29 @@ NOTHING = 1e-300
 
 
 @uncounted
-def can_plan(model: Model, state: State) -> bool:
-    """Return whether every cell that matters has a mean, as a plan needs."""
+def can_plan(model: Model, rules: Rules, state: State) -> bool:
+    """Return whether every cell that matters has a mean, as a plan needs.
+
+    With a known range, cells are enough whose results have all been lost so far.
+    """
+    groups = model.weights.size
     for k in range(state.counts.shape[0]):
         is_open = state.book.rejected[k] != CLOSED
-        for group in range(model.weights.size):
-            is_wanted = is_open and model.active[k, group] > 0.0
-            if is_wanted and state.counts[k, group] < 1.0:
+        for group in range(groups):
+            known = state.counts[k, group]
+            if rules.bounded:
+                known += state.blocks.lost[k * groups + group]
+            if is_open and model.active[k, group] > 0.0 and known < 1.0:
                 return False
     return True
 
 
 @uncounted
 def summarise(model: Model, rules: Rules, state: State, means: Floats, variances: Floats) -> None:
-    """Fill means and variances from all data; bounded rewards are shrunk to a fair coin."""
+    """Fill means and variances from all data; bounded rewards are shrunk to a fair coin.
+
+    A cell without results gets the mean of the other arms in its group.
+    """
     for k in range(means.shape[0]):
         for group in range(means.shape[1]):
             count = max(state.counts[k, group], 1e-300)
@@ -104,6 +113,20 @@ def summarise(model: Model, rules: Rules, state: State, means: Floats, variances
                 spread = PRIOR_PULLS * square(rules.high - rules.low) / 4.0
                 squares = state.squares[k, group] - square(state.sums[k, group]) / count
                 variances[k, group] = (squares + spread) / (state.counts[k, group] + PRIOR_PULLS)
+    for group in range(means.shape[1]):
+        _fill_unknown_means(state, group, means)
+
+
+@inlined
+def _fill_unknown_means(state: State, group: int, means: Floats) -> None:
+    total = number = 0.0
+    for k in range(means.shape[0]):
+        if state.counts[k, group] > 0.0:
+            total += means[k, group]
+            number += 1.0
+    for k in range(means.shape[0]):
+        if state.counts[k, group] == 0.0 and number > 0.0:
+            means[k, group] = total / number
 
 
 @kernel
@@ -183,7 +206,7 @@ def find_runner_up(
 @kernel
 def leader_now(model: Model, rules: Rules, state: State) -> int:
     """Return the leader by all data so far; -1 before every cell that matters has data."""
-    if not can_plan(model, state):
+    if not can_plan(model, rules, state):
         return -1
     means = np.empty(model.active.shape)
     variances = np.empty(model.active.shape)

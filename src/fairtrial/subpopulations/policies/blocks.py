@@ -39,7 +39,7 @@ from fairtrial.core.validation import (
     check_instance,
     check_optional_integer,
 )
-from fairtrial.core.wording import choices, listed, said_of_closed_control
+from fairtrial.core.wording import choices, listed, said_of_awaited, said_of_closed_control
 from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.subpopulations._kernels import blocks
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
@@ -859,12 +859,21 @@ class BlockBetting(BlockPolicy):
         )
         return bool(lost) and self._is_out_of_reach
 
+    @property
+    def _awaited(self) -> dict[str, int]:
+        """Lost pulls of the cells without a result, if no block can be planned before one comes."""
+        if self._bounded or self._blocks.planned > 1 or self._finished:
+            return {}
+        came, lost = self._losses
+        awaited = ~self._blocks.closed[:-1, None] & (came == 0.0) & (lost > 0.0)
+        return self._by_name({int(a): int(lost.flat[a]) for a in np.flatnonzero(awaited)})
+
     def _contradicted(self) -> tuple[str, ...]:
         return (*warnings_of(self._contradiction), *self._blocks.warnings())
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict, what delays the evidence, and losses."""
-        found = super().warnings()
+        found = (*super().warnings(), *said_of_awaited(self._awaited))
         return (*found, _TOO_MANY_LOST) if self._loses_too_many else found
 
     @property

@@ -703,8 +703,8 @@ def settle(arrays: Arrays) -> None:
 @kernel
 def answer_now(arrays: Arrays) -> int:
     """Return the leader by all data so far; K means "none", -1 that there is not enough data."""
-    (model, _), state = opened(arrays)
-    if not can_plan(model, state):
+    (model, rules), state = opened(arrays)
+    if not can_plan(model, rules, state):
         return -1
     seen, programmes, work = _view(model, state)
     none_passed = np.zeros(seen.quality.size, dtype=np.bool_)

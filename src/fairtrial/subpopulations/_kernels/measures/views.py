@@ -109,7 +109,7 @@ def share_missing(model: Model, state: State, cell: int, m: int) -> float:
 
 
 @uncounted
-def can_plan(model: Model, state: State) -> bool:
+def can_plan(model: Model, _rules: Rules, state: State) -> bool:
     """Return whether there is enough data on every cell that matters.
 
     With known noise, every measure needs a value. With known ranges, the range is enough for a
