@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
@@ -349,6 +351,31 @@ def test_every_recorded_decision_is_made_without_machine_code(family):
     for row in effort.alternate([ROWS[name] for name in logs], POLICY):
         for log in effort.first(1, logs[row.name]):
             assert first_difference(row, log) is None
+
+
+def numbers_of_numpy(shown, place=""):
+    """Yield where a number of NumPy is in what is shown; it would be written in another way."""
+    if isinstance(shown, np.generic):
+        yield place
+    elif is_dataclass(shown):
+        for field in fields(shown):
+            yield from numbers_of_numpy(getattr(shown, field.name), f"{place}.{field.name}")
+    elif isinstance(shown, Mapping):
+        for key, value in shown.items():
+            yield from numbers_of_numpy((key, value), f"{place}[{key!r}]")
+    elif isinstance(shown, list | tuple):
+        for value in shown:
+            yield from numbers_of_numpy(value, place)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_shown_without_machine_code_has_numbers_of_python(family):
+    use_tier("interpret")
+    for name, logs in logs_of(family).items():
+        player = player_of(ROWS[name])
+        for line in logs[0][:30]:
+            player.make(*json.loads(line.partition(ARROW)[0]))
+        assert [*numbers_of_numpy(player.policy.progress(), name)] == []
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -180,7 +180,8 @@ class BlockStanding(Standing):
     @property
     def evidence(self) -> tuple[float | None, float | None]:
         """Evidence for the leader, and the value that it must exceed."""
-        evidence, threshold = blocks.evidence_now(self._blocks.arrays), self._rules.threshold
+        evidence = float(blocks.evidence_now(self._blocks.arrays))
+        threshold = self._rules.threshold
         if math.isnan(evidence):
             return None, threshold
         # Every rival is rejected: even the smallest of their wealths reached the threshold.
