@@ -57,7 +57,7 @@ def _run_shop(runs: int) -> None:
 
 def _play_shop(losses: str, share: float, seed: int) -> tuple[int, str | None]:
     problem = Problem(["old", "new"], ["all"], reward_range=(0, 1))
-    policy = BlockBetting(problem, delta=SHOP_DELTA, losses=losses)
+    policy = BlockBetting(problem, delta=SHOP_DELTA, losses=losses, seed=seed)
     generator = np.random.default_rng(seed)
     chance = {"old": 0.04, "new": 0.05}
     while not policy.stopped and policy.asked < MOST_VISITS:
@@ -71,7 +71,7 @@ def _play_shop(losses: str, share: float, seed: int) -> tuple[int, str | None]:
 
 def _play(losses: str, share: float, seed: int) -> tuple[int, str | None]:
     environment = trial("cd4", 0.0).environment
-    policy = BlockBetting(environment.problem, delta=DELTA, losses=losses)
+    policy = BlockBetting(environment.problem, delta=DELTA, losses=losses, seed=seed)
     generator = np.random.default_rng(seed)
     while not policy.stopped and policy.asked < MOST_PULLS:
         pull = policy.ask()
