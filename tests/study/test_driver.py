@@ -270,9 +270,14 @@ def test_on_shared_blocks_nothing_is_asked_for_again_while_its_work_runs(make_st
         others = [at for at, kind in enumerate(happened) if kind == "tell"]
         return len(others) > 1 and not {"ask", "wait"}.isdisjoint(happened[others[1] :])
 
+    begun = threading.Event()
+
     def slow_on_the_first(arm, report):
         if report.pull.block == 0:
+            begun.set()
             wait_until(has_asked_since_it_is_needed_again)
+        # Work that has not begun would be taken back.
+        assert begun.wait(PATIENCE)
         return 0.5
 
     run_study(study, slow_on_the_first, threads, parallel=2)
