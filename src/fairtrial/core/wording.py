@@ -83,25 +83,20 @@ def said_of_standstill(waiting: int, lacking: Mapping[str, int]) -> tuple[str, .
     return (f"{said}: tell them, or fail those that will not come",)
 
 
-def said_of_awaited(lost: Mapping[str, int]) -> tuple[str, ...]:
-    """Return a warning if nothing can be compared before the first result of something.
-
-    Parameters
-    ----------
-    lost : mapping of str to int
-        The number of lost pulls, by what has been pulled without any result.
+def said_of_awaited(names: Sequence[str]) -> tuple[str, ...]:
+    """Return a warning if nothing can be compared before a result of each of these comes.
 
     Examples
     --------
-    >>> said_of_awaited({})
+    >>> said_of_awaited([])
     ()
-    >>> print(*said_of_awaited({"b": 5, "c": 1}))
-    nothing is compared before a result of b (5 lost), c (1 lost) comes
+    >>> print(*said_of_awaited(["b", "c"]))
+    nothing is compared before there are results of b, c: all pulls of these got lost so far
     """
-    if not lost:
+    if not names:
         return ()
-    names = listed([f"{name} ({number:,} lost)" for name, number in lost.items()])
-    return (f"nothing is compared before a result of {names} comes",)
+    said = f"nothing is compared before there are results of {listed(names)}"
+    return (f"{said}: all pulls of these got lost so far",)
 
 
 def said_of_open_pulls(number: int) -> tuple[str, ...]:

@@ -420,12 +420,12 @@ class Driver(PullLoop):
         could be carried out twice.
         """
         waiting = {pull.id: pull for pull in self._waiting}
-        stays_open = self._study._session.has_blocks and not has_stopped  # noqa: SLF001
         for pull in self._study.to_cancel():
             work = self._work.get(pull.id)
             if work is not None and work.is_open:
                 self._withdraw([work])
-                if stays_open and pull.id in self._work:
+                has_begun = pull.id in self._work
+                if has_begun and pull.block is not None and not has_stopped:
                     work.is_needed = False
                 else:
                     self._give_up(work, self._study.cancel, NOT_NEEDED)

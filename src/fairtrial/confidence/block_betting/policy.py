@@ -527,12 +527,10 @@ class BlockPolicy(FixedConfidencePolicy):
             return ()
         unasked = Counter(self._blocks.unissued_actions_of_oldest)
         lacking = Counter(self._open_of_oldest.values()) + unasked
-        return said_of_standstill(waiting, self._by_name(lacking))
+        return said_of_standstill(waiting, {self._name_of(a): lacking[a] for a in sorted(lacking)})
 
-    def _by_name(self, numbers: Mapping[int, int]) -> dict[str, int]:
-        """Return numbers of actions by the names of the actions, in their order."""
-        labels = self.problem.labels
-        return {" / ".join(map(str, labels(a).values())): numbers[a] for a in sorted(numbers)}
+    def _name_of(self, action: int) -> str:
+        return " / ".join(map(str, self.problem.labels(action).values()))
 
     @property
     def _open_of_oldest(self) -> dict[int, int]:

@@ -300,8 +300,8 @@ def fill_present(
     """Fill the information on each needed item, else 0; return the smallest of the needed.
 
     It is 0 for an item that losses hide: more data with the same losses cannot settle it. Items
-    that they waste are left out, too, as long as there are others. 0 is returned if losses make
-    what is left hopeless.
+    that they waste are left out, too, as long as there are others. 0 is returned if one is
+    hopeless.
     """
     means = seen.means
     arms, groups = means.shape

@@ -860,13 +860,14 @@ class BlockBetting(BlockPolicy):
         return bool(lost) and self._is_out_of_reach
 
     @property
-    def _awaited(self) -> dict[str, int]:
-        """Lost pulls of the cells without a result, if no block can be planned before one comes."""
+    def _awaited(self) -> list[str]:
+        """The cells that have lost pulls and no result, if no block can be planned before one."""
         if self._bounded or self._blocks.planned > 1 or self._finished:
-            return {}
-        came, lost = self._losses
-        awaited = ~self._blocks.closed[:-1, None] & (came == 0.0) & (lost > 0.0)
-        return self._by_name({int(a): int(lost.flat[a]) for a in np.flatnonzero(awaited)})
+            return []
+        state = self._blocks.state
+        told = state.counts if self._measured is None else state.pulls
+        lost = self._blocks.known_losses
+        return [self._name_of(int(a)) for a in np.flatnonzero((told.ravel() == 0.0) & (lost > 0.0))]
 
     def _contradicted(self) -> tuple[str, ...]:
         return (*warnings_of(self._contradiction), *self._blocks.warnings())
