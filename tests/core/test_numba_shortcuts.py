@@ -1,5 +1,6 @@
 """What is left out of numba's work changes nothing that is compiled, and nothing for others."""
 
+import io
 import itertools
 import operator
 import os
@@ -7,15 +8,17 @@ import subprocess
 import sys
 
 import numba as nb
+import numpy as np
 import pytest
 from numba.core import errors, event, ir, types
+from numba.core.base import BaseContext
 from numba.core.compiler import run_frontend
 from numba.core.registry import cpu_target
 from numba.core.types.functions import BaseFunction
 
 from fairtrial.core import machine_code
 from fairtrial.core.compilation import compiled, kernel
-from fairtrial.core.numba_shortcuts import SHORTCUTS, install, without_timers_and_colours
+from fairtrial.core.numba_shortcuts import SHORTCUTS, compiling_kernels, install
 
 
 def ours_and_theirs(owner, name):
@@ -137,6 +140,81 @@ def test_statements_have_the_same_variables():
     assert count > 50
 
 
+SIZED = (
+    types.float64,
+    types.boolean,
+    types.Array(types.float64, 1, "C"),
+    types.Array(types.boolean, 3, "A"),
+    types.Tuple((types.int8, types.float64, types.int8)),
+    types.UniTuple(types.complex128, 3),
+)
+
+
+@pytest.mark.parametrize("name", ["get_abi_sizeof", "get_abi_alignment"])
+def test_types_take_as_many_bytes_when_asked_again(name):
+    ours, theirs = ours_and_theirs(BaseContext, name)
+    context = cpu_target.target_context
+    kinds = [context.get_value_type(each) for each in SIZED]
+    expected = [theirs(context, kind) for kind in kinds]
+    assert [ours(context, kind) for kind in [*kinds, *kinds]] == expected + expected
+    assert len(set(expected)) > 1
+
+
+MAKERS = """
+def zeros_{0}(count):
+    return np.zeros(count + {0}, dtype=np.int8)
+"""
+
+
+def made(number):
+    names = {"np": np}
+    exec(MAKERS.format(number), names)
+    return names[f"zeros_{number}"]
+
+
+def built_for(**options):
+    """Return how many functions of numba's are compiled for a call of one of them."""
+    with event.install_recorder("numba:compile") as recorder:
+        assert nb.njit(**options)(made(next(NUMBERS)))(3).sum() == 0
+    return sum(each.is_start for _, each in recorder.buffer) - 1
+
+
+NUMBERS = itertools.count()
+
+
+def test_functions_of_numba_are_built_once_for_all_callers_that_get_the_same():
+    assert built_for(error_model="numpy", nogil=False) > 0
+    assert built_for(error_model="numpy", nogil=True) == 0
+    assert built_for(error_model="numpy", forceinline=True) > 0
+    assert built_for(error_model="python", fastmath=True) > 0
+
+
+def test_others_can_call_from_c_and_read_types():
+    @nb.njit
+    def half(x):
+        return x / 2
+
+    @nb.njit
+    def twice(function, x):
+        return function(function(x))
+
+    @nb.cfunc("float64(float64)")
+    def quarter(x):
+        return half(half(x))
+
+    half(1.0)
+    assert twice(half, 8.0) == 2.0
+    assert quarter.ctypes(8.0) == 2.0
+    assert ":: float64" in read(half)
+
+
+def read(compiled):
+    """Return what numba shows people of the types of a function."""
+    file = io.StringIO()
+    compiled.inspect_types(file)
+    return file.getvalue()
+
+
 def test_others_that_listen_or_measure_are_told():
     @nb.njit
     def theirs(x):
@@ -155,7 +233,7 @@ def test_errors_are_coloured_for_others_only():
         pytest.skip("without colorama numba colours no errors")
     colours = scheme()
     assert colours.errmsg("no match") != "no match"
-    with without_timers_and_colours():
+    with compiling_kernels():
         assert colours.errmsg("no match") == "no match"
 
 

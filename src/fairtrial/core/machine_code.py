@@ -40,8 +40,8 @@ from fairtrial.core.compilation import Apart, Kernel, NotAtHand, may_compile, no
 from fairtrial.core.exclusion import alone
 from fairtrial.core.linking import linking_what_kernels_call
 from fairtrial.core.loading import load
+from fairtrial.core.numba_shortcuts import compiling_kernels
 from fairtrial.core.numba_shortcuts import install as install_shortcuts
-from fairtrial.core.numba_shortcuts import without_timers_and_colours
 from fairtrial.core.references import refuse_to_return
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -183,7 +183,7 @@ def _announce() -> None:
 def _find_alone(kernel: Kernel, find: Callable[[], Any]) -> Any:
     """Load or compile a kernel while no other process compiles it for the same folder."""
     name = f"{kernel.__module__}.{kernel.__qualname__} {_config.CACHE_DIR}"
-    with alone(name), without_timers_and_colours():
+    with alone(name), compiling_kernels():
         return find()
 
 

@@ -8,10 +8,14 @@ is repeated for every operation of every kernel, always with the same result:
 - All timers of the kernels that wait for their callees are told of every call of LLVM.
 - The lists of variables of every statement are searched with the most general function.
 - All options of a compilation are looked up by a property, wherever options are compared.
+- Its own functions are compiled again for callers whose options differ in what they do not inherit.
+- They get a wrapper by which C could call them.
+- To learn how many bytes a type takes, a module with a variable of it is written and parsed.
+- The source of each function is stored with the types of its variables, for people to read.
 
-The replacements here give the same results, so the same machine code. Timers and colours are left
-out only for kernels (`without_timers_and_colours`): others may want them. Where a numba of another
-version lacks what is replaced here, it only takes longer.
+The replacements here give the same results, so the same machine code. What others may want is left
+out only for kernels (`compiling_kernels`): timers, colours, wrappers for C, and types to read.
+Where a numba of another version lacks what is replaced here, it only takes longer.
 """
 
 # mypy: allow-untyped-calls
@@ -25,15 +29,21 @@ from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
 from numba.core import errors, event, ir
+from numba.core.annotations.type_annotations import TypeAnnotation
+from numba.core.base import BaseContext
+from numba.core.lowering import BaseLower
 from numba.core.targetconfig import ConfigStack, TargetConfig
 from numba.core.types.functions import BaseFunction
+from numba.core.typing import templates
 
-__all__ = ["SHORTCUTS", "install", "without_timers_and_colours"]
+__all__ = ["SHORTCUTS", "compiling_kernels", "install"]
 
 _Method = Callable[..., Any]
 
 _COLOURS: Any = getattr(errors, "HighlightColorScheme", None)
 """Only where the package colorama is installed."""
+
+_FUNCTIONS_OF_NUMBA: Any = getattr(templates, "_OverloadFunctionTemplate", None)
 
 
 class _Thread(threading.local):
@@ -44,8 +54,8 @@ _THREAD = _Thread()
 
 
 @contextlib.contextmanager
-def without_timers_and_colours() -> Iterator[None]:
-    """Within this context this thread compiles kernels: nobody reads timers or errors of numba."""
+def compiling_kernels() -> Iterator[None]:
+    """Within this context this thread compiles kernels, and leaves out what only others want."""
     before = _THREAD.compiles_kernels
     _THREAD.compiles_kernels = True
     try:
@@ -86,13 +96,32 @@ def _resolved_once(theirs: _Method) -> _Method:
     known: dict[Any, Any] = {}
 
     def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
-        options = ConfigStack.top_or_none()
-        case = (self, context, tuple(args), tuple(kws.items()), options)
+        case = (self, context, tuple(args), tuple(kws.items()), _inherited())
         if case not in known:
             known[case] = theirs(self, context, args, kws)
         return known[case]
 
     return get_call_type
+
+
+_INHERITED = ("nrt", "fastmath", "error_model", "forceinline", "boundscheck", "debuginfo")
+"""The options of a caller on which the code of numba's own functions can depend."""
+
+
+def _inherited() -> Any:
+    """Return what numba's own functions inherit of the options of their caller."""
+    options: Any = ConfigStack.top_or_none()
+    return options and tuple(str(getattr(options, name)) for name in _INHERITED)
+
+
+def _built_once(_theirs: _Method) -> _Method:
+    """Return a method that builds a function of numba's once for all callers that get the same."""
+
+    def _get_impl(self: Any, args: Any, kws: Any) -> Any:
+        case = (self.context, tuple(args), tuple(kws.items()), _inherited())
+        return self._impl_cache.get(case) or self._build_impl(case, args, kws)
+
+    return _get_impl
 
 
 def _without_timer(theirs: _Method) -> _Method:
@@ -132,6 +161,38 @@ def _without_colour(theirs: _Method) -> _Method:
     return _markup
 
 
+def _without_wrapper(theirs: _Method) -> _Method:
+    """Return a method that adds no wrapper for C while kernels are compiled."""
+
+    def create_cfunc_wrapper(self: Any) -> None:
+        if not _THREAD.compiles_kernels:
+            theirs(self)
+
+    return create_cfunc_wrapper
+
+
+def _without_annotation(theirs: _Method) -> _Method:
+    """Return a method that describes no variables while kernels are compiled."""
+
+    def __str__(self: Any) -> str:  # noqa: N807 - replaces a method of this name
+        return "" if _THREAD.compiles_kernels else str(theirs(self))
+
+    return __str__
+
+
+def _measured_once(theirs: _Method) -> _Method:
+    """Return a method that remembers the size or the alignment of a type."""
+    known: dict[Any, int] = {}
+
+    def get_abi(self: Any, kind: Any) -> int:
+        case = (self.target_data, str(kind))
+        if case not in known:
+            known[case] = theirs(self, kind)
+        return known[case]
+
+    return get_abi
+
+
 def _variables_found_quickly(theirs: _Method) -> _Method:
     """Return a method that lists variables, and first looks at what a statement mostly holds."""
     holds_none = {
@@ -141,16 +202,19 @@ def _variables_found_quickly(theirs: _Method) -> _Method:
 
     def _rec_list_vars(self: Any, value: Any) -> list[Any]:
         kind = type(value)
-        if kind is ir.Var:
-            return [value]
-        if kind in holds_none:
-            return []
         if kind is dict:
             value = value.values()
         elif kind is not list and kind is not tuple:
             others: list[Any] = theirs(self, value)
             return others
-        return [each for part in value for each in _rec_list_vars(self, part)]
+        found: list[Any] = []
+        for part in value:
+            kind = type(part)
+            if kind is ir.Var:
+                found.append(part)
+            elif kind not in holds_none:
+                found += _rec_list_vars(self, part)
+        return found
 
     return _rec_list_vars
 
@@ -162,6 +226,11 @@ SHORTCUTS: tuple[tuple[Any, str, Callable[[_Method], _Method]], ...] = (
     (event, "start_event", _if_anybody_listens),
     (event, "end_event", _if_anybody_listens),
     (ir.Inst, "_rec_list_vars", _variables_found_quickly),
+    (_FUNCTIONS_OF_NUMBA, "_get_impl", _built_once),
+    (BaseLower, "create_cfunc_wrapper", _without_wrapper),
+    (TypeAnnotation, "__str__", _without_annotation),
+    (BaseContext, "get_abi_sizeof", _measured_once),
+    (BaseContext, "get_abi_alignment", _measured_once),
     *([] if _COLOURS is None else [(_COLOURS, "_markup", _without_colour)]),
 )
 """What is replaced: the owner, the name, and what makes the replacement of it."""
