@@ -441,6 +441,15 @@ def test_a_lock_is_kept_while_another_one_is_taken_and_released(tmp_path, monkey
     assert output(look, TMPDIR=str(tmp_path)) == ["True"]
 
 
+def test_all_locks_leave_one_empty_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in "xyz":
+        with alone(name):
+            pass
+    (left,) = tmp_path.iterdir()
+    assert left.stat().st_size == 0
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="files are locked by another module there")
 def test_where_files_have_no_locks_nobody_waits(monkeypatch):
     def without_locks(*_):
