@@ -211,6 +211,39 @@ def test_labels_may_be_blank_or_as_a_spreadsheet_writes_them(study, plate):
     assert len(study.tell_table(plate)) == 2
 
 
+LONG = (
+    ("1000000001", "1000000002"),
+    ("1234567890123456", "1234567890123457"),
+    ("1000000001.5", "1000000002.5"),
+)
+
+
+@pytest.mark.parametrize("arms", LONG)
+def test_long_numbers_are_other_labels_if_one_digit_differs(tmp_path, arms):
+    """As if somebody had sorted only some columns."""
+    problem = subpopulations.Problem(arms, 1, noise_std=1)
+    policy = subpopulations.BlockBetting(problem, seed=1)
+    with Study.create(problem, policy, storage="memory://", name="hand", seed=1) as study:
+        path = study.write_pulls(study.ask(2), tmp_path / "plate.csv")
+        first, second = rows_of(path)
+        assert {first["arm"], second["arm"]} == set(arms)
+        path.write_text(
+            "pull_id,arm,value\n"
+            f"{first['pull_id']},{second['arm']},0\n{second['pull_id']},{first['arm']},0\n"
+        )
+        assert len(refusals(study, path)) == 2
+
+
+def test_a_label_may_have_the_fifteen_digits_that_a_spreadsheet_keeps(tmp_path):
+    problem = subpopulations.Problem(["0.30000000000000004", "other"], 1, noise_std=1)
+    policy = subpopulations.BlockBetting(problem, seed=1)
+    with Study.create(problem, policy, storage="memory://", name="hand", seed=1) as study:
+        path = study.write_pulls(study.ask(2), tmp_path / "plate.csv")
+        text = path.read_text().replace("0.30000000000000004", "0.3")
+        path.write_text(text.replace(",\n", ",0\n"))
+        assert len(study.tell_table(path)) == 2
+
+
 def test_labels_and_conditions_may_have_decimal_commas_between_semicolons(tmp_path):
     """This is how a spreadsheet saves a table in a country with decimal commas."""
     problem = linear.Problem({"share": [0.5, 1.5], "one": [1, 1]}, arms=["0.5", "1.5"], noise_std=1)

@@ -49,7 +49,7 @@ def short_form(
     cut = cut_of_arms(progress, minimize)
     estimates = (*progress.arms, *progress.actions)
     arms = {arm_of(one.labels) for one in estimates}
-    shortened = _Shortened(frozenset(arms - set(cut.arms)))
+    shortened = _Shortened(frozenset(arms), frozenset(arms - set(cut.arms)))
     found = {name: shortened.whole(value, name) for name, value in document.items()}
     if shortened.hidden:
         shortened.left_out["arms"] = f"{len(shortened.hidden):,} of {len(arms):,}, everywhere"
@@ -59,14 +59,17 @@ def short_form(
 class _Shortened:
     """Shortens the parts of a document, and keeps what it leaves out."""
 
-    def __init__(self, hidden: frozenset[str]) -> None:
+    def __init__(self, arms: frozenset[str], hidden: frozenset[str]) -> None:
+        self.arms = arms
         self.hidden = hidden
         self.left_out: dict[str, str] = {}
 
     def whole(self, value: Any, place: str) -> Any:
         """Return a value without what is too long; `place` is its keys."""
         if isinstance(value, Mapping):
-            kept = {name: of for name, of in value.items() if name not in self.hidden}
+            # Only keys that all name arms are arms: one of them may be called "status".
+            hidden = self.hidden if self.arms.issuperset(value) else ()
+            kept = {name: of for name, of in value.items() if name not in hidden}
             return {name: self.whole(of, f"{place}.{name}") for name, of in kept.items()}
         if isinstance(value, list):
             return self._list(value, place)

@@ -17,6 +17,10 @@ from fairtrial.errors import InvalidArgument, InvalidTable
 __all__ = ["Correction", "Mistake", "ResultRow", "ResultTable", "Spot"]
 
 
+_ROUNDED = 1e-14
+"""How far a number may be from what a spreadsheet made of it: it keeps fifteen digits."""
+
+
 class Spot(NamedTuple):
     """Where a row is: its index among the rows of its table, and the words for its line."""
 
@@ -152,7 +156,10 @@ def _is_same(given: str, known: str) -> bool:
     written = without_formula(known)
     if given in map(label_of, (known, written, printable(written))):
         return True
+    if given.isdecimal() and known.isdecimal():
+        return int(given) == int(known)
     try:
-        return math.isclose(NumberFormat.of([given]).number(given), number_of(known))
+        number = NumberFormat.of([given]).number(given)
+        return math.isclose(number, number_of(known), rel_tol=_ROUNDED)
     except NotANumber:
         return False
