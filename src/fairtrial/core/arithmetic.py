@@ -3,12 +3,17 @@
 The interpreter computes ``x**2`` by the C function pow, and compiled code by multiplying; the last
 digit can differ. NumPy adds an array in pairs, and compiled code from the first to the last.
 A decision may hang on the last digit of two equal arms, so kernels use these functions instead.
+
+Arrays are copied by a function, too: for ``target[:] = source`` numba compiles what two arrays of
+any shapes need that may overlap, and dozens of functions that write an error.
 """
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, kernel, uncounted
 
 Floats = NDArray[np.float64]
 
@@ -51,3 +56,19 @@ def sum_of(array: Floats) -> float:
     for value in array.flat:
         found += value
     return found
+
+
+@uncounted
+def copy_into(target: NDArray[Any], source: NDArray[Any]) -> None:
+    """Copy an array into another one of the same shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> target = np.zeros(2)
+    >>> copy_into(target, np.array([1.0, 2.0]))
+    >>> target.tolist()
+    [1.0, 2.0]
+    """
+    for place, value in np.ndenumerate(source):
+        target[place] = value

@@ -38,7 +38,7 @@ from fairtrial.confidence.block_betting.book import (
     limit_ledger,
     rival_ledger,
 )
-from fairtrial.core.arithmetic import square
+from fairtrial.core.arithmetic import copy_into, square
 from fairtrial.core.compilation import inlined, kernel
 
 _RIDGE = 1e-4
@@ -117,7 +117,7 @@ def place_bets(
     if _is_recorded(model):
         # Later actions can depend on rows of this block, so only earlier rows may be used.
         density = beliefs.earlier * (size / max(1.0, state.counts.sum()))
-        state.densities[slot, :] = density
+        copy_into(state.densities[slot], density)
     else:
         density = weighted(model.actions, state.blocks.planned[slot])
     span = _span_of(model, rules, beliefs, density)

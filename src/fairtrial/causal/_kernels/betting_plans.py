@@ -23,7 +23,7 @@ from fairtrial.confidence.block_betting.hidden import (
     is_sooner,
     share_lost,
 )
-from fairtrial.core.arithmetic import square, sum_of
+from fairtrial.core.arithmetic import copy_into, square, sum_of
 from fairtrial.core.compilation import kernel, unchecked
 
 _SINGULAR = 1e-12
@@ -545,7 +545,7 @@ def find_shares(
             break
         if speed > best:
             best = speed
-            shares[:] = trial
+            copy_into(shares, trial)
         _step(race, items, work, place, 1.0 / (8.0 + step), trial)
     return 2.0 / best if best > 0.0 and not is_any_hidden(items.needs) else math.inf
 
@@ -738,7 +738,8 @@ def initial_counts(model: Model, rules: Rules, state: State) -> Floats:
 @kernel
 def _carry(rules: Rules, state: State, wanted: Floats, counts: Floats) -> None:
     if rules.carries:
-        state.owed[:] = wanted - counts
+        for action in range(counts.size):
+            state.owed[action] = wanted[action] - counts[action]
 
 
 @kernel

@@ -33,7 +33,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     pulls_until_end,
     size_until_end,
 )
-from fairtrial.core.arithmetic import square, sum_of
+from fairtrial.core.arithmetic import copy_into, square, sum_of
 from fairtrial.core.compilation import apart, inlined, kernel
 from fairtrial.linear._kernels.limits import (
     Limits,
@@ -180,9 +180,9 @@ def _find_target(
         _fill_times(model, limits, rules, state, known, tried_last, others, others_at_best)
         if is_sooner(times, at_best, others, tried_last):
             target = tried_last
-            times[:] = others
-            at_best[:] = others_at_best
-            passed[:] = tried
+            copy_into(times, others)
+            copy_into(at_best, others_at_best)
+            copy_into(passed, tried)
     fill_needs(state.book, rules.threshold, rules.separately, target, needs)
     _leave_out_hidden(model, limits, rules, losses, metric, target, needs)
     return target

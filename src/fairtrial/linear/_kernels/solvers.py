@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.arithmetic import cube, square, sum_of
+from fairtrial.core.arithmetic import copy_into, cube, square, sum_of
 from fairtrial.core.compilation import kernel
 
 Floats = NDArray[np.float64]
@@ -291,9 +291,9 @@ def interior_point(
             step *= 0.5
         else:
             return
-        masses[:] = new_masses
-        rest[:] = new_rest
-        prices[:] = new_prices
+        copy_into(masses, new_masses)
+        copy_into(rest, new_rest)
+        copy_into(prices, new_prices)
 
 
 @kernel

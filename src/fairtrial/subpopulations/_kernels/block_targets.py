@@ -10,6 +10,7 @@ import numpy as np
 from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.block_betting.hidden import MOST_TRIED, fill_times, is_sooner
 from fairtrial.confidence.block_betting.planned_end import NOBODY
+from fairtrial.core.arithmetic import copy_into
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_losses import (
     Losses,
@@ -103,9 +104,9 @@ def find_target(
         _fill_times(model, rules, state, tried_last, counted, means, variances, others)
         if is_sooner(times, at_best, others, tried_last):
             target = tried_last
-            times[:] = others
+            copy_into(times, others)
             _fill_times(model, rules, state, target, ideal, means, variances, at_best)
-            passed[:] = tried
+            copy_into(passed, tried)
     return target
 
 

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from fairtrial.core.arithmetic import sum_of
+from fairtrial.core.arithmetic import copy_into, sum_of
 from fairtrial.core.compilation import apart, kernel
 from fairtrial.subpopulations._kernels.allocations import weakest_gradient
 from fairtrial.subpopulations._kernels.block_plans import item_gradient, item_value
@@ -51,7 +51,7 @@ def fluid_start(model: Model, means: Floats, best: int, totals: Floats, steps: i
             value = _weakest_item_gradient(model, means, shares, best, gradient)
         if value > most:
             most = value
-            found[:, :] = shares
+            copy_into(found, shares)
         if value <= 0.0:
             break
         shares *= 1.0 + gradient / (value * (19.0 + step))

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from fairtrial.core.arithmetic import copy_into
 from fairtrial.core.compilation import apart, kernel
 from fairtrial.subpopulations._kernels.measures.items import (
     Programmes,
@@ -56,7 +57,7 @@ def fluid_start(
         value = values[weakest]
         if value > most:
             most = value
-            found[:, :] = shares
+            copy_into(found, shares)
         if value <= 0.0:
             break
         item_gradient(programmes, weakest, leader, pulls, work, gradient)
@@ -96,11 +97,11 @@ def _open(
 ) -> tuple[Programmes, Work]:
     """Return the programmes of a leader at these means."""
     seen = new_view(model)
-    seen.means[:, :, :] = means
-    seen.lowest[:, :, :] = means
-    seen.highest[:, :, :] = means
-    seen.covariances[:, :, :, :] = covariances
-    seen.explained[:, :, :] = explained
+    copy_into(seen.means, means)
+    copy_into(seen.lowest, means)
+    copy_into(seen.highest, means)
+    copy_into(seen.covariances, covariances)
+    copy_into(seen.explained, explained)
     derive(model, seen, seen)
     programmes = new_programmes(model)
     fill_programmes(model, seen, leader, seen.short, programmes)

@@ -13,6 +13,7 @@ from fairtrial.confidence.block_betting.hidden import (
     share_lost,
 )
 from fairtrial.confidence.block_betting.planned_end import NOBODY
+from fairtrial.core.arithmetic import copy_into
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_losses import (
     Losses,
@@ -80,8 +81,8 @@ def find_target(
         return leader
     ideal = new_view(model)
     copy_view(seen, ideal)
-    ideal.lowest[:] = seen.means
-    ideal.highest[:] = seen.means
+    copy_into(ideal.lowest, seen.means)
+    copy_into(ideal.highest, seen.means)
     derive(model, ideal, ideal)
     counted, none = with_all_results(losses), without_losses(losses)
     times, at_best, others = np.empty(arms + 1), np.empty(arms + 1), np.empty(arms + 1)
@@ -97,9 +98,9 @@ def find_target(
         _fill_times(model, rules, state, seen, tried_last, counted, work, others)
         if is_sooner(times, at_best, others, tried_last):
             target = tried_last
-            times[:] = others
+            copy_into(times, others)
             _fill_times(model, rules, state, ideal, target, none, work, at_best)
-            passed[:] = tried
+            copy_into(passed, tried)
     return target
 
 

@@ -4,7 +4,7 @@ import math
 
 from fairtrial.confidence.block_betting.book import CLOSED
 from fairtrial.confidence.block_betting.planned_end import NOBODY
-from fairtrial.core.arithmetic import square
+from fairtrial.core.arithmetic import copy_into, square
 from fairtrial.core.compilation import kernel, uncounted
 from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
 from fairtrial.subpopulations._kernels.block_state import Rules
@@ -220,13 +220,13 @@ def _breaks_a_limit(seen: Seen, k: int) -> bool:
 @kernel
 def copy_view(seen: Seen, copy: Seen) -> None:
     """Copy estimates, without what follows from means and covariances."""
-    copy.means[:] = seen.means
-    copy.lowest[:] = seen.lowest
-    copy.highest[:] = seen.highest
-    copy.covariances[:] = seen.covariances
-    copy.slopes[:] = seen.slopes
-    copy.expected[:] = seen.expected
-    copy.explained[:] = seen.explained
+    copy_into(copy.means, seen.means)
+    copy_into(copy.lowest, seen.lowest)
+    copy_into(copy.highest, seen.highest)
+    copy_into(copy.covariances, seen.covariances)
+    copy_into(copy.slopes, seen.slopes)
+    copy_into(copy.expected, seen.expected)
+    copy_into(copy.explained, seen.explained)
 
 
 @uncounted
