@@ -8,9 +8,9 @@ import pytest
 from fairtrial.confidence.block_betting.plan_steps import ENOUGH
 from fairtrial.subpopulations import BlockBetting, GaussianEnvironment, Problem, complexity
 from fairtrial.subpopulations._kernels.block_plans import find_shares
-from fairtrial.subpopulations._kernels.block_state import Estimates, opened
-from fairtrial.subpopulations._kernels.control_limits import control_means_of
-from fairtrial.subpopulations._kernels.model import limits_of_items, with_limits
+from fairtrial.subpopulations._kernels.block_state import Estimates, View, opened
+from fairtrial.subpopulations._kernels.control_limits import alternative_at, control_means_of
+from fairtrial.subpopulations._kernels.model import limits_of_items
 from fairtrial.subpopulations._kernels.plans_without_limits import Items
 
 
@@ -26,10 +26,11 @@ def cost_of_plan(problem, means, leader, start):
     live += [arms + i for i, limit in enumerate(ends) if abs(limit) < math.inf]
     every = np.ones(state.rival.shape[1])
     items = Items(every, every, np.array(live), len(live))
-    wanted = with_limits(model, limits)
-    seen = Estimates(means, control_means_of(model, means), np.ones(means.shape))
+    control_means = control_means_of(model, means)
+    seen = Estimates(means, control_means, np.ones(means.shape))
+    wanted = View(alternative_at(model, limits, control_means), seen, np.ones(means.shape))
     found = start.copy()
-    cost = find_shares(wanted, leader, seen, items, found)
+    cost = find_shares(model.costs, leader, wanted, items, found, np.empty((3, every.size)))
     assert found.sum() == pytest.approx(1.0, rel=1e-9)
     assert (found >= 0.0).all()
     return cost

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.end_bets import log_end_bet
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import counted, inlined, kernel, uncounted
+from fairtrial.core.compilation import inlined, kernel, uncounted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -130,15 +130,15 @@ def log_mixture(cash: float, weights: Floats, logs: Floats) -> float:
     return largest + math.log(total)
 
 
-@counted
-def log_bet(m: float, f: float, e: float) -> float:
+@uncounted
+def log_bet(m: float, f: float, e: float, values: Floats) -> float:
     """Return the log of what a block pays: Gaussian or sub-Gaussian noise, known scale.
 
     `m`: earlier estimate of the effect; `f`: precision of the block; `e`: estimate from
-    the block alone; all in units of the earlier standard error. The stake on the effect u pays
-    exp(u f (e - u / 2)), so the paid stakes have a normal density in u as the stakes have.
+    the block alone; all in units of the earlier standard error. `values`: work space for a grid.
+    The stake on the effect u pays exp(u f (e - u / 2)), so the paid stakes have a normal density in
+    u as the stakes have.
     """
-    values = np.empty(GRID)
     low = _low_end(m)
     width = _width(m, low)
     cash, depth, staked, height = _stakes(m, low, width, values, values)
@@ -303,10 +303,13 @@ def pay_bounded(bets: Bets, slot: int, ledgers: Floats) -> None:
 
 
 @uncounted
-def known_noise_gain(bets: Bets, slot: int, bet: int, effect: float, variance: float) -> float:
+def known_noise_gain(
+    bets: Bets, slot: int, bet: int, effect: float, variance: float, values: Floats
+) -> float:
     """Return the log of the payment of a bet under noise of known scale.
 
-    `effect`: its estimate from the block alone; `variance`: of that estimate.
+    `effect`: its estimate from the block alone; `variance`: of that estimate; `values`: work space
+    for a grid.
     """
     earlier, aim = bets.variance[slot, bet], bets.aim[slot, bet]
     precision, found = earlier / variance, effect / math.sqrt(earlier)
@@ -315,4 +318,4 @@ def known_noise_gain(bets: Bets, slot: int, bet: int, effect: float, variance: f
     if bets.need[slot, bet] > 0.0:
         later = bets.later[slot, bet]
         return log_end_bet(bets.need[slot, bet], precision, later, precision * found)
-    return log_bet(bets.estimate[slot, bet], precision, found)
+    return log_bet(bets.estimate[slot, bet], precision, found, values)

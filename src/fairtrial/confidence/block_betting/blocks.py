@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.book import decide
 from fairtrial.core.arithmetic import sum_of
-from fairtrial.core.compilation import inlined, kernel, uncounted
+from fairtrial.core.compilation import counted, inlined, kernel, uncounted
 from fairtrial.core.philox import philox_uniform
 
 _FEW = 0.1
@@ -113,15 +113,20 @@ def open_block(blocks: Blocks, planned: Floats) -> None:
     blocks.number[0] += 1
 
 
-@kernel
+@uncounted
 def open_planned_block(blocks: Blocks, planned: Floats) -> None:
     """Open the next block; if its arms are tossed for, coins decide its pulls.
 
     The coins are tossed before any bet on the block is placed and before any of its results.
     """
-    if blocks.order[0] != TOSSED:
+    if blocks.order[0] == TOSSED:
+        _open_tossed_block(blocks, planned)
+    else:
         open_block(blocks, planned)
-        return
+
+
+@counted
+def _open_tossed_block(blocks: Blocks, planned: Floats) -> None:
     pulls = planned.sum()
     tossed = np.zeros(planned.size)
     for _ in range(int(pulls)):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.bets import NO_BET, Bets
-from fairtrial.core.compilation import inlined, kernel, uncounted
+from fairtrial.core.compilation import counted, inlined, kernel, uncounted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -108,10 +108,18 @@ def _from_target(book: Book, answer: int, target: int, limits: float) -> float:
 @kernel
 def all_wealth(book: Book) -> Floats:
     """Return the log wealth against every answer, "none" last."""
+    wealth = np.empty(book.stated.shape[0] + 1)
+    _fill_wealth(book, wealth)
+    return wealth
+
+
+@uncounted
+def _fill_wealth(book: Book, wealth: Floats) -> None:
+    """Fill the log wealth against every answer, "none" last."""
     arms = book.stated.shape[0]
-    wealth = np.zeros(arms + 1)
     for k in range(arms):
         wealth[k] = book.ledgers[own_ledger(k)]
+    wealth[arms] = 0.0
     for j in range(arms):
         limits = kept(book, j)
         most = 0.0 if book.rejected[j] == CLOSED else math.inf
@@ -120,7 +128,6 @@ def all_wealth(book: Book) -> Floats:
         for answer in range(arms if book.led[j] else 0):
             if answer != j:
                 wealth[answer] += min(_from_target(book, answer, j, limits), most)
-    return wealth
 
 
 @inlined
@@ -135,7 +142,7 @@ def against_rival(book: Book, rival: int, target: int) -> float:
     return found
 
 
-@kernel
+@uncounted
 def evidence_for(book: Book, answer: int) -> float:
     """Return the smallest evidence that an answer needs if ledgers are tested separately."""
     arms = book.stated.shape[0]
@@ -195,7 +202,7 @@ def begin(rules: Any, state: Any) -> None:
     decide(rules, state)
 
 
-@kernel
+@uncounted
 def decide(rules: Any, state: Any) -> None:
     """Reject permanently the answers that the evidence rules out; finish when one is left."""
     answer = conclude(state.book, rules.threshold, rules.separately, state.leader[0])
@@ -204,7 +211,7 @@ def decide(rules: Any, state: Any) -> None:
         state.answer[0] = answer
 
 
-@kernel
+@counted
 def conclude(book: Book, threshold: float, separately: bool, leader: int) -> int:
     """Reject permanently what the wealth rules out; return the last answer left, or `UNDECIDED`.
 
@@ -212,13 +219,15 @@ def conclude(book: Book, threshold: float, separately: bool, leader: int) -> int
     """
     if separately:
         return _conclude_separately(book, threshold, leader)
-    left, last = reject(book.rejected, all_wealth(book), threshold)
+    wealth = np.empty(book.rejected.size)
+    _fill_wealth(book, wealth)
+    left, last = reject(book.rejected, wealth, threshold)
     if left > 1:
         return UNDECIDED
     return last if left else leader
 
 
-@kernel
+@uncounted
 def _conclude_separately(book: Book, threshold: float, leader: int) -> int:
     for ledger in range(book.ledgers.size):
         if book.ledgers[ledger] >= threshold:
@@ -253,7 +262,7 @@ def reject(rejected: Integers, wealth: Floats, threshold: float) -> tuple[int, i
 # --------------------------------------------------------------------------------- needs
 
 
-@kernel
+@uncounted
 def fill_needs(book: Book, threshold: float, separately: bool, leader: int, needs: Floats) -> None:
     """Fill what each item still needs in nats; negative if it is settled or absent.
 
@@ -282,11 +291,12 @@ def _or_settled(missing: float) -> float:
     return missing if missing > 0.0 else -1.0
 
 
-@kernel
+@counted
 def _needs_of_rivals(book: Book, threshold: float, leader: int, needs: Floats) -> float:
     """Fill what each rival needs; return the least wealth that does not come from the leader."""
     arms = book.stated.shape[0]
-    wealth = all_wealth(book)
+    wealth = np.empty(arms + 1)
+    _fill_wealth(book, wealth)
     limits = kept(book, leader) if leader < arms else 0.0
     least = math.inf
     for answer in range(arms + 1):

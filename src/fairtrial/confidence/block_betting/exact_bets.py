@@ -19,7 +19,7 @@ from fairtrial.confidence.block_betting.end_bets import (
     crossing,
 )
 from fairtrial.core.arithmetic import sum_of
-from fairtrial.core.compilation import inlined, kernel, uncounted
+from fairtrial.core.compilation import counted, inlined, kernel, uncounted
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ def _level_of(error: float, chances: Floats, lowest: float, later: float) -> flo
     return high
 
 
-@kernel
+@counted
 def log_exact_bet(
     need: float,
     later: float,

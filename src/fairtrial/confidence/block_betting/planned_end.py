@@ -17,7 +17,7 @@ from fairtrial.confidence.block_betting.bets import NO_BET, Bets
 from fairtrial.confidence.block_betting.blocks import Blocks
 from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.core.arithmetic import sum_of
-from fairtrial.core.compilation import inlined, kernel, uncounted
+from fairtrial.core.compilation import counted, inlined, kernel, uncounted
 
 Floats = NDArray[np.float64]
 
@@ -52,27 +52,31 @@ def no_end() -> End:
     return End(False, False, np.empty(0), math.inf)
 
 
-@kernel
+@kernel(inline="always")
 def end_after(rules: Any, state: Any, slot: int, target: int, runner_up: int, needs: Floats) -> End:
-    """Return what the bets of the newest block know about the planned end.
+    """Return what the bets of the newest block know about the planned end, if there is one.
 
-    `target`, `runner_up`: those of the block. `needs`: what each item lacks, for that target.
+    `target`, `runner_up`: those of the block. `needs`: what each item lacks, for that target; in
+    the target's own place, what the bet on it lacks is entered.
     """
-    if rules.max_pulls == math.inf:
-        return no_end()
-    lacking = needs.copy()
     if runner_up != NOBODY:
-        for_runner_up = np.empty(needs.size)
-        fill_needs(state.book, rules.threshold, rules.separately, runner_up, for_runner_up)
-        lacking[target] = for_runner_up[target]
-    return end_with(rules, state.blocks, slot, lacking)
+        needs[target] = _need_of_runner_up(rules, state, target, runner_up, needs.size)
+    return end_with(rules, state.blocks, slot, needs)
 
 
-@kernel
+@counted
+def _need_of_runner_up(rules: Any, state: Any, target: int, runner_up: int, items: int) -> float:
+    """Return what evidence against the target lacks if the runner-up is right."""
+    needs = np.empty(items)
+    fill_needs(state.book, rules.threshold, rules.separately, runner_up, needs)
+    return needs[target]
+
+
+@kernel(inline="always")
 def end_with(rules: Any, blocks: Blocks, slot: int, lacking: Floats) -> End:
-    """Return what the bets of the newest block know about a planned end; `lacking`: by bet."""
-    ahead = max(0.0, pulls_until_end(rules, blocks)) / sum_of(blocks.planned[slot])
-    return End(True, rules.normal, lacking, ahead)
+    """Return what the bets of the newest block know about the end; `lacking`: by bet."""
+    ahead = max(0.0, pulls_until_end(rules, blocks)) / max(1.0, sum_of(blocks.planned[slot]))
+    return End(rules.max_pulls < math.inf, rules.normal, lacking, ahead)
 
 
 @inlined

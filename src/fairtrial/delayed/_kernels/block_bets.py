@@ -2,7 +2,10 @@
 
 import math
 
+import numpy as np
+
 from fairtrial.confidence.block_betting.bets import (
+    GRID,
     NO_BET,
     Bets,
     bounded_gain,
@@ -15,7 +18,7 @@ from fairtrial.confidence.block_betting.bets import (
 from fairtrial.confidence.block_betting.blocks import Blocks
 from fairtrial.confidence.block_betting.planned_end import End, aim_bet, is_lacking
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, kernel, uncounted
+from fairtrial.core.compilation import counted, inlined, kernel, uncounted
 from fairtrial.delayed._kernels.block_plans import (
     bet_on,
     bet_on_target,
@@ -324,7 +327,7 @@ def _pay_on_target(
             wealth.own[0] = math.inf
 
 
-@uncounted
+@counted
 def _gain(
     rules: Rules, plans: Plans, blocks: Blocks, bets: Bets, slot: int, bet: int, j: int, b: int
 ) -> float:
@@ -337,4 +340,4 @@ def _gain(
         return 0.0
     effect = sums[b] / results[b] - sums[j] / results[j] + rules.tolerance
     variance = plans.spread[slot, b] / results[b] + plans.spread[slot, j] / results[j]
-    return known_noise_gain(bets, slot, bet, effect, variance)
+    return known_noise_gain(bets, slot, bet, effect, variance, np.empty(GRID))

@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from fairtrial.confidence.block_betting.bets import (
+    GRID,
     LOST,
     NO_BET,
     correct_bet,
@@ -460,6 +461,7 @@ def _pay_known_noise(model: Model, rules: Rules, state: State, slot: int) -> Non
     theta = np.empty(rank)
     target = np.empty(rank)
     direction = np.empty(rank)
+    values = np.empty(GRID)
     # The fit uses differences from the prediction. If rewards are far larger than the noise,
     # rounding errors in directions without measurements would otherwise affect the result.
     multiply(inverse, right, theta)
@@ -476,7 +478,7 @@ def _pay_known_noise(model: Model, rules: Rules, state: State, slot: int) -> Non
         variance = dot(target, direction)
         constant -= resolution(model, rules.misspecification, blocks.results[slot], direction)
         effect = dot(target, theta) + constant
-        state.book.ledgers[ledger] += known_noise_gain(bets, slot, bet, effect, variance)
+        state.book.ledgers[ledger] += known_noise_gain(bets, slot, bet, effect, variance, values)
 
 
 @uncounted

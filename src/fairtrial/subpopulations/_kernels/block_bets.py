@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairtrial.confidence.block_betting.bets import (
+    GRID,
     NO_BET,
     correct_bet,
     freeze_stakes,
@@ -32,7 +33,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     target_of,
 )
 from fairtrial.core.arithmetic import square, sum_of
-from fairtrial.core.compilation import inlined, kernel, uncounted
+from fairtrial.core.compilation import counted, inlined, kernel, uncounted
 from fairtrial.subpopulations._kernels.block_losses import lift_by_losses
 from fairtrial.subpopulations._kernels.block_state import (
     Estimates,
@@ -58,7 +59,6 @@ from fairtrial.subpopulations._kernels.model import (
     divide,
     fill,
     limits_of_items,
-    with_limits,
 )
 from fairtrial.subpopulations._kernels.pitfalls import (
     Alternative,
@@ -78,26 +78,31 @@ class _Rivals(NamedTuple):
     alternative: Alternative
 
 
-@kernel
+@uncounted
 def place_bets(
-    model: Model, rules: Rules, state: State, slot: int, seen: Estimates, end: End
+    model: Model,
+    rules: Rules,
+    state: State,
+    slot: int,
+    seen: Estimates,
+    end: End,
+    precisions: Floats,
+    nearest: Floats,
 ) -> None:
     """Freeze the bets of a block: one on each live rival, one on each limit of the leader.
 
-    With a planned end, one is on the leader itself, as the rival of the runner-up.
+    With a planned end, one is on the leader itself, as the rival of the runner-up. `precisions` and
+    `nearest` are work space.
     """
     arms, groups = seen.means.shape
     leader, bets = state.target[slot], state.bets
     begin_bets(state.book, bets, slot, leader)
-    if rules.exact:
-        _place_exact_bets(rules, state, slot, end)
-        return
     if state.runner_up[slot] != NOBODY and is_lacking(end, leader):
         _bet_on_gap(model, rules, state, slot, leader, seen, end)
-    rivals = _Rivals(
-        np.empty((arms, groups)), np.zeros((arms, ROLES, groups)), alternative_of(model)
-    )
-    divide(rivals.precisions, state.blocks.planned[slot].reshape((arms, groups)), seen.variances)
+    rivals = _Rivals(precisions, nearest, alternative_of(model))
+    divide(precisions, state.blocks.planned[slot].reshape((arms, groups)), seen.variances)
+    for k in range(arms):
+        fill(nearest[k], 0.0)
     for bet in range(bets.number[slot]):
         side, group = (bet - arms) // groups, (bet - arms) % groups
         if not (is_wanted(state.book, bet, leader, rules.separately) and is_lacking(end, bet)):
@@ -115,13 +120,14 @@ def place_bets(
             _bet_on_limit(model, rules, state, slot, bet, seen, end)
 
 
-@kernel
-def _place_exact_bets(rules: Rules, state: State, slot: int, end: End) -> None:
+@uncounted
+def place_exact_bets(rules: Rules, state: State, slot: int, end: End) -> None:
     """Freeze the bets on two arms whose rewards are 0 or 1: one against each.
 
     They are paid from the block's numbers of ones. Of the past they use only a forecast: how much
     the scores of later blocks will vary.
     """
+    begin_bets(state.book, state.bets, slot, state.target[slot])
     ones = sum_of(state.sums) - rules.low * sum_of(state.counts)
     share = (ones + 0.5) / (sum_of(state.counts) + 1.0)
     pulls = end.ahead * sum_of(state.blocks.planned[slot])
@@ -227,7 +233,7 @@ def _bet_on_gap(
     _freeze(model, rules, state, slot, k, seen, 0.0, end)
 
 
-@kernel
+@counted
 def _bet_on_rows(
     model: Model, rules: Rules, state: State, slot: int, k: int, seen: Estimates, end: End
 ) -> None:
@@ -242,7 +248,7 @@ def _bet_on_rows(
     precisions = np.empty((arms, groups))
     divide(precisions, state.blocks.planned[slot].reshape((arms, groups)), seen.variances)
     lam = np.empty((arms, ROLES, groups))
-    alternative = alternative_at(with_limits(model, model.rival_limits), seen.control_means)
+    alternative = alternative_at(model, model.rival_limits, seen.control_means)
     _, constant = rival_value(
         leader, k, means, precisions, alternative, lam, k, state.coefficients[slot, k]
     )
@@ -279,7 +285,7 @@ def _bet_on_limit(
     _freeze(model, rules, state, slot, bet, seen, lift, end)
 
 
-@kernel(error_model="numpy")
+@counted(error_model="numpy")
 def _bet_on_difference(
     model: Model, rules: Rules, state: State, slot: int, bet: int, seen: Estimates, end: End
 ) -> None:
@@ -291,7 +297,7 @@ def _bet_on_difference(
     limits = limits_of_items(model, leader)
     precisions = np.empty((arms, groups))
     divide(precisions, state.blocks.planned[slot].reshape((arms, groups)), variances)
-    alternative = alternative_at(with_limits(model, limits), means[control])
+    alternative = alternative_at(model, limits, means[control])
     lam = np.zeros((arms, ROLES, groups))
     difference_value(leader, side, group, means, precisions, alternative, lam, leader)
     scale = 0.0
@@ -450,22 +456,27 @@ def correct_bets(
 # ------------------------------------------------------------------------- paying bets
 
 
-@kernel
+@uncounted
 def pay_bets(model: Model, rules: Rules, state: State, slot: int) -> None:
     """Add the winnings of a complete block's bets to their ledgers."""
     if rules.exact:
         _pay_exact_bets(rules, state, slot)
-        return
-    if rules.bounded:
+    elif rules.bounded:
         pay_bounded(state.bets, slot, state.book.ledgers)
-        return
+    else:
+        _pay_known_noise(model, state, slot)
+
+
+@counted
+def _pay_known_noise(model: Model, state: State, slot: int) -> None:
+    values = np.empty(GRID)
     for bet in range(state.bets.number[slot]):
         ledger = state.bets.ledger[slot, bet]
         if ledger != NO_BET:
-            state.book.ledgers[ledger] += _known_noise_gain(model, state, slot, bet)
+            state.book.ledgers[ledger] += _known_noise_gain(model, state, slot, bet, values)
 
 
-@kernel
+@uncounted
 def _pay_exact_bets(rules: Rules, state: State, slot: int) -> None:
     """Pay the bets on two arms whose rewards are 0 or 1; a missing result counts as its worst."""
     blocks = state.blocks
@@ -492,8 +503,8 @@ def _ones(rules: Rules, state: State, slot: int, cell: int) -> int:
     return int(blocks.sums[slot, cell] - rules.low * blocks.results[slot, cell] + 0.5)
 
 
-@kernel
-def _known_noise_gain(model: Model, state: State, slot: int, bet: int) -> float:
+@uncounted
+def _known_noise_gain(model: Model, state: State, slot: int, bet: int, values: Floats) -> float:
     """Return the payment of a bet under known noise, from the results that arrived."""
     effect = state.constant[slot, bet]
     variance = 0.0
@@ -509,4 +520,4 @@ def _known_noise_gain(model: Model, state: State, slot: int, bet: int) -> float:
                     return 0.0
                 effect += weight * state.blocks.sums[slot, cell] / results
                 variance += square(weight) * model.variances[arm, group] / results
-    return known_noise_gain(state.bets, slot, bet, effect, variance)
+    return known_noise_gain(state.bets, slot, bet, effect, variance, values)

@@ -19,7 +19,7 @@ import numpy as np
 from fairtrial.confidence.block_betting.bets import GRID, Bets
 from fairtrial.confidence.noise_kernels import COUNT, FIRST, MEAN, NUMBER, SPREAD, add_summary
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, kernel
+from fairtrial.core.compilation import inlined, uncounted
 from fairtrial.core.draw_kernels import BERNOULLI, GAUSSIAN, draw
 from fairtrial.core.draws import Source
 from fairtrial.subpopulations._kernels.block_bets import (
@@ -30,8 +30,11 @@ from fairtrial.subpopulations._kernels.block_bets import (
 from fairtrial.subpopulations._kernels.block_state import Rules, State
 from fairtrial.subpopulations._kernels.model import Floats, Model
 
+SUMMARY = NUMBER + 1
+"""Numbers of a summary of a cell's results: those of a record for the test of the noise."""
 
-@kernel
+
+@uncounted
 def draw_block(
     model: Model,
     rules: Rules,
@@ -40,15 +43,15 @@ def draw_block(
     sign: float,
     generator: np.random.Generator,
     number: int,
+    summary: Floats,
 ) -> None:
     """Draw all results of the oldest open block, none of whose pulls was issued; move its bets.
 
-    `number`: that of the block's first pull.
+    `number`: that of the block's first pull. `summary`: work space of the size `SUMMARY`.
     """
     blocks = state.blocks
     slot = blocks.first[0] % blocks.waiting.size
     groups = model.weights.size
-    summary = np.empty(NUMBER + 1)
     for index in range(blocks.width[slot]):
         cell = blocks.support[slot, index]
         pulls = blocks.planned[slot, cell]

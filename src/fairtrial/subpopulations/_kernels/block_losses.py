@@ -6,13 +6,12 @@ Bets on rewards in a known range see other means; those with a known noise see f
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from fairtrial.confidence.block_betting.hidden import share_lost
 from fairtrial.core.arithmetic import square
 from fairtrial.core.compilation import inlined, kernel, uncounted
 from fairtrial.subpopulations._kernels.block_state import Rules, State
-from fairtrial.subpopulations._kernels.model import CEILING, Floats, Model
+from fairtrial.subpopulations._kernels.model import CEILING, Floats
+from fairtrial.subpopulations._kernels.pitfalls import Alternative
 
 
 class Losses(NamedTuple):
@@ -25,21 +24,27 @@ class Losses(NamedTuple):
     per_result: Floats  # pulls that bring one result; 1 if lost pulls count as the worst values
 
 
-@kernel
-def losses_so_far(rules: Rules, state: State, precisions: Floats) -> Losses:
-    """Return what the losses of settled blocks do, if lost pulls are not made again."""
-    issued = precisions.copy()
-    per_result = np.ones(issued.shape)
+@kernel(inline="always")
+def losses_of(rules: Rules, are_any: bool, issued: Floats, per_result: Floats) -> Losses:
+    """Return what losses do, as `fill_losses` has found it."""
+    by_range = rules.bounded
+    return Losses(are_any, are_any and by_range, are_any and not by_range, issued, per_result)
+
+
+@uncounted
+def fill_losses(
+    rules: Rules, state: State, precisions: Floats, issued: Floats, per_result: Floats
+) -> bool:
+    """Fill the arrays of `Losses`; return whether pulls of settled blocks are lost for good."""
     is_any = False
     groups = issued.shape[1]
     for cell in range(issued.size):
+        k, group = cell // groups, cell % groups
         share = 0.0 if rules.pulls_again else _share_lost(state, cell)
         is_any = is_any or share > 0.0
-        issued[cell // groups, cell % groups] /= 1.0 - share
-        if not rules.bounded:
-            per_result[cell // groups, cell % groups] /= 1.0 - share
-    cost_results = is_any and not rules.bounded
-    return Losses(is_any, is_any and rules.bounded, cost_results, issued, per_result)
+        issued[k, group] = precisions[k, group] / (1.0 - share)
+        per_result[k, group] = 1.0 if rules.bounded else 1.0 / (1.0 - share)
+    return is_any
 
 
 @kernel
@@ -56,7 +61,7 @@ def with_all_results(losses: Losses) -> Losses:
 
 @uncounted
 def discount_losses(
-    model: Model,
+    alternative: Alternative,
     rules: Rules,
     state: State,
     leader: int,
@@ -80,10 +85,10 @@ def discount_losses(
             if share == 0.0:
                 continue
             mean = means[k, group]
-            if k == model.control:
+            if k == alternative.control:
                 control_means[group] = mean + share * (rules.low - mean)
             worst = rules.low if k == leader else rules.high
-            ceiling = model.limits[CEILING, k, group]
+            ceiling = alternative.limits[CEILING, k, group]
             if k != leader and mean > ceiling:
                 worst = rules.low
             moved = mean + share * (worst - mean)

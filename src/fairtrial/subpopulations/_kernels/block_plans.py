@@ -24,7 +24,7 @@ from fairtrial.confidence.block_betting.planned_end import (
 from fairtrial.core.arithmetic import square, sum_of
 from fairtrial.core.compilation import counted, inlined, kernel, unchecked, uncounted
 from fairtrial.subpopulations._kernels.block_losses import Losses
-from fairtrial.subpopulations._kernels.block_state import Estimates, Rules, State
+from fairtrial.subpopulations._kernels.block_state import Estimates, Rules, State, View
 from fairtrial.subpopulations._kernels.control_limits import (
     CONTROL,
     RIVAL,
@@ -48,6 +48,7 @@ from fairtrial.subpopulations._kernels.model import (
     OVERALL_DIFFERENCE,
     Booleans,
     Floats,
+    Integers,
     Model,
     copy_into,
     divide,
@@ -129,19 +130,18 @@ def _fill_unknown_means(state: State, group: int, means: Floats) -> None:
             means[k, group] = total / number
 
 
-@kernel
+@uncounted
 def best_feasible(
-    model: Model,
     state: State,
     means: Floats,
     precisions: Floats,
+    alternative: Alternative,
     passed: Booleans,
 ) -> int:
     """Return the best arm that keeps its limits by the estimates, or `NOBODY`.
 
     Arms that are ruled out or `passed` over do not count.
     """
-    alternative = alternative_at(model, control_means_of(model, means))
     best = NOBODY
     best_quality = -math.inf
     for k in range(means.shape[0]):
@@ -151,27 +151,32 @@ def best_feasible(
             continue
         quality = 0.0
         for group in range(means.shape[1]):
-            quality += model.weights[group] * means[k, group]
+            quality += alternative.weights[group] * means[k, group]
         if quality > best_quality:
             best = k
             best_quality = quality
     return best
 
 
-@kernel
-def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -> int:
-    """Return the best live answer by the estimates.
+@uncounted
+def find_leader(
+    state: State,
+    means: Floats,
+    precisions: Floats,
+    alternative: Alternative,
+    passed: Booleans,
+) -> int:
+    """Return the best live answer by the estimates; nothing is `passed` over yet.
 
     It is the best feasible arm; if there is none, "none"; if that is rejected, the least infeasible
     arm.
     """
     arms = means.shape[0]
-    best = best_feasible(model, state, means, precisions, np.zeros(arms, dtype=np.bool_))
+    best = best_feasible(state, means, precisions, alternative, passed)
     if best != NOBODY:
         return best
     if not state.book.rejected[arms]:
         return arms
-    alternative = alternative_at(model, control_means_of(model, means))
     least = math.inf
     for k in range(arms):
         if not state.book.rejected[k]:
@@ -182,25 +187,25 @@ def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -
     return best
 
 
-@kernel
+@uncounted
 def find_runner_up(
-    model: Model,
     rules: Rules,
     state: State,
     target: int,
     means: Floats,
     precisions: Floats,
+    alternative: Alternative,
     passed: Booleans,
 ) -> int:
     """Return the arm for which a block bets on its target, too; only a planned end needs one.
 
-    Arms that were `passed` over in the search for the target do not count.
+    Arms that were `passed` over in the search for the target do not count; nor does the target,
+    which is marked as well.
     """
     if rules.max_pulls == math.inf or target == means.shape[0]:
         return NOBODY
-    others = passed.copy()
-    others[target] = True
-    return best_feasible(model, state, means, precisions, others)
+    passed[target] = True
+    return best_feasible(state, means, precisions, alternative, passed)
 
 
 @kernel
@@ -213,41 +218,39 @@ def leader_now(model: Model, rules: Rules, state: State) -> int:
     summarise(model, rules, state, means, variances)
     precisions = np.empty(model.active.shape)
     divide(precisions, state.counts, variances)
-    return find_leader(model, state, means, precisions)
+    alternative = alternative_at(model, model.limits, control_means_of(model, means))
+    passed = np.zeros(model.active.shape[0], dtype=np.bool_)
+    return find_leader(state, means, precisions, alternative, passed)
 
 
-@kernel
+@uncounted
 def doubt_means(
-    model: Model,
-    rules: Rules,
-    state: State,
-    leader: int,
-    seen: Estimates,
-    precisions: Floats,
-    doubted: Estimates,
+    active: Floats, rules: Rules, state: State, leader: int, view: View, doubted: Estimates
 ) -> bool:
-    """Fill the means that the next block is planned for; return whether they differ."""
+    """Fill the means that the next block is planned for; return whether they differ.
+
+    `active`: the cells that are needed.
+    """
+    seen, alternative, precisions = view.seen, view.alternative, view.precisions
     arms, groups = seen.means.shape
     copy_into(doubted.means, seen.means)
     for group in range(groups):
         doubted.control_means[group] = seen.control_means[group]
     if not rules.doubts:
         return False
-    alternative = alternative_at(model, seen.control_means)
     counts, moved = state.counts, doubted.means
-    fair = fair_count(model.active, counts)
+    fair = fair_count(active, counts)
     differs = False
-    if model.control != NO_CONTROL and model.control != leader:
-        differs = doubt_control(model, counts, fair, precisions, doubted.control_means)
+    control = alternative.control
+    if control != NO_CONTROL and control != leader:
+        differs = doubt_control(control, counts, fair, precisions, doubted.control_means)
         for group in range(groups):
             if rules.bounded:
                 doubted.control_means[group] = min(doubted.control_means[group], rules.high)
     for k in range(arms):
         if k == leader or state.book.rejected[k]:
             continue
-        if doubt_rival(
-            model, alternative, k, leader == arms, counts, fair, seen.means, precisions, moved
-        ):
+        if doubt_rival(alternative, k, leader == arms, counts, fair, seen.means, precisions, moved):
             for group in range(groups):
                 if rules.bounded:
                     moved[k, group] = min(max(moved[k, group], rules.low), rules.high)
@@ -287,26 +290,18 @@ def _value_beside_control(
     return value
 
 
-@kernel
+@uncounted
 def fill_present(
-    model: Model,
-    leader: int,
-    seen: Estimates,
-    precisions: Floats,
-    losses: Losses,
-    needs: Floats,
-    present: Floats,
+    leader: int, view: View, losses: Losses, needs: Floats, lam: Floats, present: Floats
 ) -> float:
     """Fill the information on each needed item, else 0; return the smallest of the needed.
 
     It is 0 for an item that losses hide: more data with the same losses cannot settle it. Items
     that they waste are left out, too, as long as there are others. 0 is returned if one is
-    hopeless.
+    hopeless. `lam`: work space.
     """
-    means = seen.means
-    arms, groups = means.shape
-    lam = np.empty((needs.size, ROLES, groups))
-    alternative = alternative_at(model, seen.control_means)
+    means, precisions, alternative = view.seen.means, view.precisions, view.alternative
+    arms = means.shape[0]
     is_hopeless = False
     for item in range(needs.size):
         present[item] = 0.0
@@ -371,17 +366,19 @@ def item_gradient(
             gradient[item, group] = square(means[item, group] - lam[item, 1, group])
 
 
-@kernel(error_model="numpy")
-def find_shares(model: Model, leader: int, seen: Estimates, items: Items, found: Floats) -> float:
+@uncounted
+def find_shares(
+    costs: Floats, leader: int, view: View, items: Items, found: Floats, work: Floats
+) -> float:
     """Find the shares of cost that (nearly) finish the neediest item soonest.
 
     Return the cost to finish. `found`: on entry the shares of the last plan, from which the search
-    starts.
+    starts. `work`: space for three numbers of every item.
     """
-    if has_no_limits(model.limits):
-        return optimal_shares(model, leader, seen.means, seen.variances, items, found)
-    alternative = alternative_at(model, seen.control_means)
-    return _nearly_optimal_shares(model, leader, seen, alternative, items, found)
+    alternative = view.alternative
+    if has_no_limits(alternative.limits):
+        return optimal_shares(costs, leader, view.seen, alternative, items, found, work)
+    return _nearly_optimal_shares(costs, leader, view.seen, alternative, items, found)
 
 
 class _Steps(NamedTuple):
@@ -399,9 +396,9 @@ class _Steps(NamedTuple):
     gradient: Floats
 
 
-@kernel(error_model="numpy")
+@counted(error_model="numpy")
 def _nearly_optimal_shares(
-    model: Model,
+    costs: Floats,
     leader: int,
     seen: Estimates,
     alternative: Alternative,
@@ -414,7 +411,7 @@ def _nearly_optimal_shares(
     per_cost = np.empty((arms, groups))
     for k in range(arms):
         for group in range(groups):
-            per_cost[k, group] = 1.0 / (seen.variances[k, group] * model.costs[k, group])
+            per_cost[k, group] = 1.0 / (seen.variances[k, group] * costs[k, group])
     shares = np.empty((arms, groups))
     _start_shares(leader, means, alternative, items, found, shares)
     copy_into(found, shares)
@@ -550,21 +547,22 @@ def _mark_differences(k: int, means: Floats, alternative: Alternative, useful: F
                     useful[k, i] = useful[control, i] = 1.0
 
 
-@kernel(error_model="numpy")
-def list_items(rules: Rules, needs: Floats, present: Floats) -> Items:
-    """Return the items that data can settle; urgent ones have little information and large needs.
+@uncounted(error_model="numpy")
+def list_items(
+    rules: Rules, needs: Floats, present: Floats, urgency: Floats, live: Integers
+) -> int:
+    """Fill the `Items` that data can settle; return their number.
 
-    `present`: the information on each item from the data so far.
+    Urgent ones have little information and large needs. `present`: the information on each item
+    from the data so far.
     """
-    urgency = np.empty(needs.size)
-    live = np.empty(needs.size, dtype=np.int64)
     number = 0
     for item in range(needs.size):
         if needs[item] >= 0.0 and present[item] > NOTHING:
             urgency[item] = (1.0 + rules.kappa / present[item]) / (needs[item] + rules.cost)
             live[number] = item
             number += 1
-    return Items(needs, urgency, live, number)
+    return number
 
 
 @unchecked
@@ -577,21 +575,24 @@ def cost_to_finish(plan: Any, progress: Floats) -> float:
     return cost
 
 
-@kernel
-def find_support(
-    model: Model, leader: int, seen: Estimates, needs: Floats, shares: Floats, support: Booleans
-) -> int:
-    """Mark the cells that a live item can use; return their number."""
-    means = seen.means
+@uncounted
+def mark_support(
+    leader: int,
+    view: View,
+    needs: Floats,
+    shares: Floats,
+    lam: Floats,
+    work: Floats,
+    support: Booleans,
+) -> None:
+    """Mark the cells that a live item can use; `lam` and `work` are work space."""
+    means, alternative = view.seen.means, view.alternative
     arms, groups = means.shape
+    precisions, gradient = work[0], work[1]
+    divide(precisions, shares, view.seen.variances)
     for k in range(arms):
         for group in range(groups):
             support[k, group] = False
-    lam = np.empty((needs.size, ROLES, groups))
-    gradient = np.empty((arms, groups))
-    precisions = np.empty((arms, groups))
-    divide(precisions, shares, seen.variances)
-    alternative = alternative_at(model, seen.control_means)
     for item in range(needs.size):
         if needs[item] < 0.0:
             continue
@@ -605,7 +606,6 @@ def find_support(
                     touched = True
         if not touched:
             _mark_cells_of(item, leader, alternative, support)
-    return close_support(model.active, leader, shares, support)
 
 
 @uncounted
@@ -684,19 +684,26 @@ def _mark_cells_of(item: int, leader: int, alternative: Alternative, support: Bo
             support[item, group] = support[alternative.control, group] = True
 
 
-@kernel
-def block_counts(
-    costs: Floats,
+@uncounted
+def shares_of_pulls(costs: Floats, shares: Floats, support: Booleans, found: Floats) -> None:
+    """Fill the pulls per unit of cost by the planned shares of cost, in the cells of a support."""
+    for k in range(found.shape[0]):
+        for group in range(found.shape[1]):
+            found[k, group] = shares[k, group] / costs[k, group] if support[k, group] else 0.0
+
+
+@uncounted
+def fill_block_counts(
     rules: Rules,
     blocks: Blocks,
     pulls: Floats,
-    shares: Floats,
     support: Booleans,
     number: int,
     size: float,
     arrived: int,
-) -> Floats:
-    """Return the pulls of the next block by cell: at least one in every cell of the support.
+    planned: Floats,
+) -> None:
+    """Fill the pulls of the next block by cell: at least one in every cell of the support.
 
     If people arrive by themselves, everybody who comes until the block is filled has a place in it,
     unless its `size` is requested. The last block before a planned end has all pulls that are left,
@@ -704,27 +711,23 @@ def block_counts(
 
     Parameters
     ----------
-    costs, pulls, shares : float array
-        Costs, pulls so far and planned shares of cost, by cell.
     rules : Rules
         The constants of the method.
     blocks : Blocks
         The open blocks.
+    pulls : float array
+        Pulls so far, by cell.
     support : bool array
         Which cells the block has; their number is `number`.
     size : float
         Requested pulls of the block; 0 leaves them to the method.
     arrived : int
         The group that has arrived; `ANY_GROUP` if groups are chosen.
+    planned : float array
+        On entry what `shares_of_pulls` fills.
     """
     left = pulls_until_end(rules, blocks)
-    planned = np.zeros(support.shape)
-    share = 0.0
-    for k in range(support.shape[0]):
-        for group in range(support.shape[1]):
-            if support[k, group]:
-                planned[k, group] = shares[k, group] / costs[k, group]
-                share += planned[k, group]
+    share = sum_of(planned)
     is_free = size <= 0.0
     if is_free:
         size = max(math.ceil(rules.growth * sum_of(pulls)), rules.touch * number)
@@ -737,10 +740,9 @@ def block_counts(
         _take_arrivals(pulls, _MOST_STRETCHED * size, planned)
     if left < math.inf:
         fit_to_end(planned, size, left)
-    return planned.reshape(planned.size)
 
 
-@kernel
+@counted
 def _take_arrivals(pulls: Floats, most: float, planned: Floats) -> None:
     """Raise a block's pulls to those of all who arrive until its slowest group is filled.
 

@@ -8,6 +8,7 @@ from fairtrial.confidence.block_betting.book import Book
 from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
 from fairtrial.core.layout import Layout, opener
 from fairtrial.subpopulations._kernels.model import Floats, Integers, Model
+from fairtrial.subpopulations._kernels.pitfalls import Alternative
 
 
 class Rules(NamedTuple):
@@ -90,6 +91,16 @@ class Estimates(NamedTuple):
     """Of the control, as compared with rivals; shape (L,)."""
     variances: Floats
     """Of one pull, shape (K, L)."""
+
+
+class View(NamedTuple):
+    """What bets on a target are expected to see, or what a block is planned for."""
+
+    alternative: Alternative
+    """When a rival is right: by the limits that bets use, and the control means of `seen`."""
+    seen: Estimates
+    precisions: Floats
+    """Of the means, by the results so far."""
 
 
 CONSTANTS = Layout(Constants)

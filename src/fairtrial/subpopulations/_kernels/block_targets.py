@@ -3,15 +3,13 @@
 An arm that leads by the few of its results that came could otherwise hold back all bets for ever.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.block_betting.hidden import MOST_TRIED, fill_times, is_sooner
 from fairtrial.confidence.block_betting.planned_end import NOBODY
 from fairtrial.core.arithmetic import copy_into
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import counted, kernel, uncounted
 from fairtrial.subpopulations._kernels.block_losses import (
     Losses,
     discount_losses,
@@ -20,29 +18,25 @@ from fairtrial.subpopulations._kernels.block_losses import (
     without_losses,
 )
 from fairtrial.subpopulations._kernels.block_plans import best_feasible, fill_present
-from fairtrial.subpopulations._kernels.block_state import Estimates, Rules, State
-from fairtrial.subpopulations._kernels.control_limits import control_means_of
+from fairtrial.subpopulations._kernels.block_state import Estimates, Rules, State, View
+from fairtrial.subpopulations._kernels.control_limits import (
+    ROLES,
+    alternative_at,
+    control_means_of,
+    fill_control_means,
+)
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
     Booleans,
     Floats,
     Model,
     divide,
-    limits_of_items,
-    with_limits,
+    fill_limits_of_items,
 )
 
 
-class View(NamedTuple):
-    """What bets on a target are expected to see."""
-
-    model: Model  # with the limits that they use
-    seen: Estimates
-    precisions: Floats
-
-
-@kernel
-def view_of(
+@uncounted
+def fill_view(
     model: Model,
     rules: Rules,
     state: State,
@@ -50,26 +44,35 @@ def view_of(
     losses: Losses,
     means: Floats,
     variances: Floats,
-) -> View:
-    """Return what bets on a target are expected to see, by the estimates from all data."""
-    arms, groups = means.shape
-    limits = limits_of_items(model, target)
-    wanted = with_limits(model, limits)
-    seen = Estimates(means.copy(), control_means_of(model, means), variances.copy())
-    precisions = np.empty((arms, groups))
-    divide(precisions, state.counts, variances)
+    view: View,
+) -> None:
+    """Fill what bets on a target are expected to see, by the estimates from all data."""
+    limits, seen = view.alternative.limits, view.seen
+    fill_limits_of_items(model, target, limits)
+    copy_into(seen.means, means)
+    copy_into(seen.variances, variances)
+    fill_control_means(model, means, seen.control_means)
     if losses.move_means:
         discount_losses(
-            wanted, rules, state, target, seen.means, seen.variances, seen.control_means
+            view.alternative, rules, state, target, seen.means, seen.variances, seen.control_means
         )
-        divide(precisions, state.counts, seen.variances)
-        if target < arms:
-            for group in range(groups):
+        if target < means.shape[0]:
+            for group in range(means.shape[1]):
                 limits[CEILING, target, group] -= lift_by_losses(rules, state, target, group)
-    return View(wanted, seen, precisions)
+    divide(view.precisions, state.counts, seen.variances)
 
 
 @kernel
+def _new_view(model: Model) -> View:
+    """Return room for what bets on a target are expected to see."""
+    cells = model.active.shape
+    control_means = np.empty(cells[1])
+    seen = Estimates(np.empty(cells), control_means, np.empty(cells))
+    limits = np.empty(model.limits.shape)
+    return View(alternative_at(model, limits, control_means), seen, np.empty(cells))
+
+
+@counted
 def find_target(
     model: Model,
     rules: Rules,
@@ -80,14 +83,13 @@ def find_target(
     variances: Floats,
     passed: Booleans,
 ) -> int:
-    """Return the answer that the next block compares with others.
+    """Return the answer that the next block compares with others; the leader is an arm.
 
     It is the leader or, if losses make it slow, an arm that rules out others sooner. Mark in
     `passed` the arms that are better by the estimates.
     """
     arms = means.shape[0]
-    if not losses.are_any or leader == arms:
-        return leader
+    alternative = alternative_at(model, model.limits, control_means_of(model, means))
     precisions = np.empty(means.shape)
     divide(precisions, state.counts, variances)
     counted, ideal = with_all_results(losses), without_losses(losses)
@@ -98,7 +100,7 @@ def find_target(
     target = tried_last = leader
     for _ in range(MOST_TRIED - 1):
         tried[tried_last] = True
-        tried_last = best_feasible(model, state, means, precisions, tried)
+        tried_last = best_feasible(state, means, precisions, alternative, tried)
         if tried_last == NOBODY:
             break
         _fill_times(model, rules, state, tried_last, counted, means, variances, others)
@@ -122,7 +124,8 @@ def _fill_times(
     times: Floats,
 ) -> None:
     """Fill how many pulls a target needs to rule out each answer, if all cells get equally many."""
-    view = view_of(model, rules, state, target, losses, means, variances)
+    view = _new_view(model)
+    fill_view(model, rules, state, target, losses, means, variances, view)
     needs = np.empty(state.rival.shape[1])
     fill_needs(state.book, rules.threshold, rules.separately, target, needs)
     per_pull, precisions = np.ones(means.shape), np.empty(means.shape)
@@ -130,5 +133,7 @@ def _fill_times(
         divide(per_pull, per_pull, losses.per_result)
     divide(precisions, per_pull, view.seen.variances)
     values = np.empty(needs.size)
-    fill_present(view.model, target, view.seen, precisions, losses, needs, values)
+    lam = np.empty((needs.size, ROLES, means.shape[1]))
+    equally = View(view.alternative, view.seen, precisions)
+    fill_present(target, equally, losses, needs, lam, values)
     fill_times(state.book, needs, values, rules.cost, target, times)

@@ -6,6 +6,7 @@ time. Only the results of that block pay the bets. Proofs: docs/explanation/bloc
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from fairtrial.confidence.block_betting.blocks import (
 from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
-from fairtrial.core.compilation import apart, inlined, interpreted, kernel
+from fairtrial.core.compilation import apart, inlined, interpreted, kernel, uncounted
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
 from fairtrial.core.replications import UNDECIDED, Replications, seed_generator
@@ -40,28 +41,31 @@ from fairtrial.subpopulations._kernels.block_bets import (
     multiply_bets,
     pay_bets,
     place_bets,
+    place_exact_bets,
     result_moves_bets,
 )
-from fairtrial.subpopulations._kernels.block_draws import draw_block
+from fairtrial.subpopulations._kernels.block_draws import SUMMARY, draw_block
 from fairtrial.subpopulations._kernels.block_loop import (
     next_cell,
     open_assigned_block,
     start_blocks,
 )
-from fairtrial.subpopulations._kernels.block_losses import losses_so_far
+from fairtrial.subpopulations._kernels.block_losses import fill_losses, losses_of
 from fairtrial.subpopulations._kernels.block_plans import (
-    block_counts,
     can_plan,
+    close_support,
     doubt_means,
+    fill_block_counts,
     fill_present,
     find_leader,
     find_runner_up,
     find_shares,
-    find_support,
     is_worth_a_bet,
     keep_open,
     leader_now,
     list_items,
+    mark_support,
+    shares_of_pulls,
     summarise,
     take_equally,
     weakest_open,
@@ -71,18 +75,28 @@ from fairtrial.subpopulations._kernels.block_state import (
     Estimates,
     Rules,
     State,
+    View,
     opened,
 )
-from fairtrial.subpopulations._kernels.block_targets import find_target, view_of
+from fairtrial.subpopulations._kernels.block_targets import fill_view, find_target
+from fairtrial.subpopulations._kernels.control_limits import (
+    ROLES,
+    alternative_at,
+    fill_control_means,
+)
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations._kernels.model import (
+    Booleans,
     Floats,
+    Integers,
+    Limits,
     Model,
     copy_into,
     divide,
     in_units,
-    with_costs,
+    multiply,
 )
+from fairtrial.subpopulations._kernels.plans_without_limits import Items
 
 __all__ = [
     "STATE",
@@ -110,19 +124,30 @@ def start(arrays: Arrays) -> None:
             state.book.stated[k, r] = abs(model.limits[r // groups, k, r % groups]) < math.inf
     start_blocks(model, rules, state, _aim_at_leader)
     if rules.exact and not state.finished[0]:
-        _bet_from_the_start(model, rules, state)
+        _bet_from_the_start(rules, state)
 
 
 @kernel
-def _bet_from_the_start(model: Model, rules: Rules, state: State) -> None:
+def _bet_from_the_start(rules: Rules, state: State) -> None:
     """Freeze bets on the initial pulls: exact ones need no estimates."""
     leader, needs = state.leader[0], np.empty(state.rival.shape[1])
     state.runner_up[0] = 1 - leader
     fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
     end = end_after(rules, state, 0, leader, state.runner_up[0], needs)
-    none = np.empty(model.active.shape)
-    unused = Estimates(none, np.empty(model.weights.size), none)
-    place_bets(model, rules, state, 0, unused, end)
+    place_exact_bets(rules, state, 0, end)
+
+
+class _Work(NamedTuple):
+    """Work space of a plan."""
+
+    cells: Floats  # by cell, shape (14, K, L)
+    groups: Floats  # by group, shape (3, L)
+    items: Floats  # by item, shape (6, items)
+    lam: Floats  # by item, shape (items, ROLES, L)
+    limits: Limits
+    live: Integers  # by item
+    passed: Booleans  # by arm; on entry, False
+    support: Booleans  # by cell
 
 
 @apart
@@ -136,60 +161,116 @@ def _plan_block(
     the group that has arrived; `ANY_GROUP` if groups are chosen.
     """
     arms, groups = model.active.shape
-    means = np.empty((arms, groups))
-    variances = np.empty((arms, groups))
-    summarise(model, rules, state, means, variances)
-    precisions = np.empty((arms, groups))
-    divide(precisions, state.counts, variances)
-    passed = np.zeros(arms, dtype=np.bool_)
-    leader = find_leader(model, state, means, precisions)
-    losses = losses_so_far(rules, state, precisions)
-    leader = find_target(model, rules, state, leader, losses, means, variances, passed)
-    state.leader[0] = leader
-    runner_up = find_runner_up(model, rules, state, leader, means, precisions, passed)
-    needs = np.empty(state.rival.shape[1])
+    items = state.rival.shape[1]
+    # What a plan needs is allocated here, so that nothing below counts references.
+    work = _Work(
+        np.empty((14, arms, groups)),
+        np.empty((3, groups)),
+        np.empty((6, items)),
+        np.empty((items, ROLES, groups)),
+        np.empty(model.limits.shape),
+        np.empty(items, dtype=np.int64),
+        np.zeros(arms, dtype=np.bool_),
+        np.empty((arms, groups), dtype=np.bool_),
+    )
+    _plan_within(model, rules, state, batch, assigned, arrived, work)
+
+
+@uncounted
+def _plan_within(
+    model: Model,
+    rules: Rules,
+    state: State,
+    batch: float,
+    assigned: Floats,
+    arrived: int,
+    work: _Work,
+) -> None:
+    cells, needs, present, lam = work.cells, work.items[0], work.items[1], work.lam
+    losses_are_any, leader, runner_up = _aim(model, rules, state, work)
+    losses = losses_of(rules, losses_are_any, cells[3], cells[4])
     fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
-    wanted, seen, precisions = view_of(model, rules, state, leader, losses, means, variances)
-    present = np.empty(needs.size)
-    weakest = fill_present(wanted, leader, seen, precisions, losses, needs, present)
+    control_means = work.groups[1]
+    seen = Estimates(cells[5], control_means, cells[6])
+    view = View(alternative_at(model, work.limits, control_means), seen, cells[7])
+    fill_view(model, rules, state, leader, losses, cells[0], cells[1], view)
+    weakest = fill_present(leader, view, losses, needs, lam, present)
     clear = weakest_open(weakest, losses.are_any, needs, present)
-    doubted = Estimates(np.empty((arms, groups)), np.empty(groups), seen.variances)
-    doubts = doubt_means(wanted, rules, state, leader, seen, precisions, doubted)
+    doubted = Estimates(cells[8], work.groups[2], seen.variances)
+    doubts = doubt_means(model.active, rules, state, leader, view, doubted)
+    wanted = View(
+        alternative_at(model, work.limits, doubted.control_means), doubted, view.precisions
+    )
     if doubts:
-        fill_present(wanted, leader, doubted, precisions, losses, needs, present)
-    items = list_items(rules, needs, present)
-    shares = state.shares.copy()
-    per_result = with_costs(wanted, losses.per_result)
-    forecast = find_shares(per_result, leader, doubted, items, shares)
+        fill_present(leader, wanted, losses, needs, lam, present)
+    number = list_items(rules, needs, present, work.items[2], work.live)
+    items = Items(needs, work.items[2], work.live, number)
+    shares, costs = cells[9], cells[10]
+    copy_into(shares, state.shares)
+    multiply(costs, model.costs, losses.per_result)
+    forecast = find_shares(costs, leader, wanted, items, shares, work.items[3:])
     state.forecast[0] = forecast if weakest > 0.0 else math.inf
     if not doubts:
         copy_into(state.shares, shares)
-    support = np.zeros((arms, groups), dtype=np.bool_)
     slot = next_slot(state.blocks)
     if assigned.size:
         open_block(state.blocks, assigned)
     else:
-        number = find_support(wanted, leader, doubted, needs, shares, support)
-        if rules.exact:
-            number = take_equally(shares, support)
-        number = keep_open(model.active, state.book, support, number)
-        planned = block_counts(
-            model.costs,
-            rules,
-            state.blocks,
-            state.counts,
-            shares,
-            support,
-            number,
-            batch,
-            arrived,
-        )
-        open_planned_block(state.blocks, planned)
+        mark_support(leader, wanted, needs, shares, lam, cells[11:13], work.support)
+        _open_planned(model, rules, state, leader, shares, batch, arrived, work)
     _aim_at_leader(state, slot)
     state.runner_up[slot] = runner_up
     end = end_after(rules, state, slot, leader, runner_up, needs)
-    if is_worth_a_bet(clear, rules, leader == arms, end):
-        place_bets(model, rules, state, slot, seen, end)
+    if not is_worth_a_bet(clear, rules, leader == model.active.shape[0], end):
+        return
+    if rules.exact:
+        place_exact_bets(rules, state, slot, end)
+    else:
+        place_bets(model, rules, state, slot, seen, end, cells[11], lam)
+
+
+@uncounted
+def _aim(model: Model, rules: Rules, state: State, work: _Work) -> tuple[bool, int, int]:
+    """Choose the next block's target and runner-up; fill means, variances and losses.
+
+    Return whether there are losses, the target and the runner-up.
+    """
+    means, variances, precisions = work.cells[0], work.cells[1], work.cells[2]
+    issued, per_result, passed = work.cells[3], work.cells[4], work.passed
+    summarise(model, rules, state, means, variances)
+    divide(precisions, state.counts, variances)
+    fill_control_means(model, means, work.groups[0])
+    alternative = alternative_at(model, model.limits, work.groups[0])
+    target = find_leader(state, means, precisions, alternative, passed)
+    are_any = fill_losses(rules, state, precisions, issued, per_result)
+    if are_any and target < means.shape[0]:
+        losses = losses_of(rules, are_any, issued, per_result)
+        target = find_target(model, rules, state, target, losses, means, variances, passed)
+    state.leader[0] = target
+    runner_up = find_runner_up(rules, state, target, means, precisions, alternative, passed)
+    return are_any, target, runner_up
+
+
+@uncounted
+def _open_planned(
+    model: Model,
+    rules: Rules,
+    state: State,
+    leader: int,
+    shares: Floats,
+    batch: float,
+    arrived: int,
+    work: _Work,
+) -> None:
+    """Open the next block by the planned shares, in the cells of the support."""
+    planned, support = work.cells[13], work.support
+    number = close_support(model.active, leader, shares, support)
+    if rules.exact:
+        number = take_equally(shares, support)
+    number = keep_open(model.active, state.book, support, number)
+    shares_of_pulls(model.costs, shares, support, planned)
+    fill_block_counts(rules, state.blocks, state.counts, support, number, batch, arrived, planned)
+    open_planned_block(state.blocks, planned.reshape(planned.size))
 
 
 @inlined
@@ -268,7 +349,7 @@ def _settle(model: Model, rules: Rules, state: State) -> None:
     settle_blocks(model, rules, state, _pay)
 
 
-@kernel
+@uncounted
 def _pay(model: Model, rules: Rules, state: State, slot: int) -> None:
     """Pay the bets of a block, and add its record to the test of the noise."""
     pay_bets(model, rules, state, slot)
@@ -436,14 +517,15 @@ def _run_by_blocks(
     Leave a block that would exceed `max_pulls` to be made pull by pull.
     """
     blocks = state.blocks
+    summary, not_assigned = np.empty(SUMMARY), np.empty(0)
     pulls = 0
     while pulls < max_pulls and not state.finished[0]:
         if blocks.number[0] == 0:
-            _plan_block(model, rules, state, batch, np.empty(0), ANY_GROUP)
+            _plan_block(model, rules, state, batch, not_assigned, ANY_GROUP)
         wanted = blocks.unissued[blocks.first[0] % blocks.unissued.size]
         if pulls + wanted > max_pulls:
             break
-        draw_block(model, rules, state, source, sign, generator, pulls)
+        draw_block(model, rules, state, source, sign, generator, pulls, summary)
         pulls += wanted
         _settle(model, rules, state)
     return pulls

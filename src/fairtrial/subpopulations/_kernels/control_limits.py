@@ -20,6 +20,7 @@ from fairtrial.subpopulations._kernels.model import (
     NO_CONTROL,
     OVERALL_DIFFERENCE,
     Floats,
+    Limits,
     Model,
 )
 from fairtrial.subpopulations._kernels.pitfalls import Alternative, none_value
@@ -33,17 +34,22 @@ ROLES = 3
 @kernel
 def control_means_of(model: Model, means: Floats) -> Floats:
     """Return a copy of the control's means; zeros if no limit refers to a control."""
-    found = np.zeros(model.weights.size)
-    if model.control != NO_CONTROL:
-        for group in range(found.size):
-            found[group] = means[model.control, group]
+    found = np.empty(model.weights.size)
+    fill_control_means(model, means, found)
     return found
 
 
-@kernel
-def alternative_at(model: Model, control_means: Floats) -> Alternative:
-    """Return the conditions under which a rival is right, for the limits of a model."""
-    return Alternative(model.weights, model.limits, model.tolerance, model.control, control_means)
+@uncounted
+def fill_control_means(model: Model, means: Floats, found: Floats) -> None:
+    """Fill the control's means; zeros if no limit refers to a control."""
+    for group in range(found.size):
+        found[group] = means[model.control, group] if model.control != NO_CONTROL else 0.0
+
+
+@kernel(inline="always")
+def alternative_at(model: Model, limits: Limits, control_means: Floats) -> Alternative:
+    """Return the conditions under which a rival is right, for these limits and control means."""
+    return Alternative(model.weights, limits, model.tolerance, model.control, control_means)
 
 
 @uncounted

@@ -20,7 +20,6 @@ from fairtrial.subpopulations._kernels.model import (
     GROUP_DIFFERENCE,
     NO_CONTROL,
     Floats,
-    Model,
 )
 from fairtrial.subpopulations._kernels.pitfalls import Alternative, margin
 
@@ -39,7 +38,6 @@ def fair_count(active: Floats, counts: Floats) -> float:
 
 @uncounted
 def doubt_rival(
-    model: Model,
     alternative: Alternative,
     k: int,
     none_leads: bool,
@@ -55,21 +53,22 @@ def doubt_rival(
     `counts`; `precisions`: those of the means. Return whether anything moved.
     """
     error = 0.0
-    outside = model.control != NO_CONTROL and is_short_of_control(k, means, alternative)
-    for group in range(model.weights.size):
-        outside = outside or margin(means[k, group], model.limits, k, group) < 0.0
-        if model.weights[group] > 0.0 and precisions[k, group] > 0.0:
-            error += square(model.weights[group]) / precisions[k, group]
+    weights, limits = alternative.weights, alternative.limits
+    outside = alternative.control != NO_CONTROL and is_short_of_control(k, means, alternative)
+    for group in range(weights.size):
+        outside = outside or margin(means[k, group], limits, k, group) < 0.0
+        if weights[group] > 0.0 and precisions[k, group] > 0.0:
+            error += square(weights[group]) / precisions[k, group]
     differs = False
-    for group in range(model.weights.size):
+    for group in range(weights.size):
         count = max(1.0, counts[k, group])
-        weight = model.weights[group]
+        weight = weights[group]
         by_limit = none_leads or weight == 0.0
         if count >= fair or precisions[k, group] <= 0.0 or not (by_limit or outside):
             continue
         reach = DOUBT * math.sqrt(math.log(fair / count))
         if by_limit:
-            direction = _outwards(model, alternative, means, k, group)
+            direction = _outwards(alternative, means, k, group)
             moved = direction * reach / math.sqrt(precisions[k, group])
         else:
             # The most likely way to a quality that is lower by `reach` standard errors.
@@ -81,13 +80,13 @@ def doubt_rival(
 
 @uncounted
 def doubt_control(
-    model: Model, counts: Floats, fair: float, precisions: Floats, doubted: Floats
+    control: int, counts: Floats, fair: float, precisions: Floats, doubted: Floats
 ) -> bool:
     """Raise the control's means that are based on few pulls; return whether any moved."""
     differs = False
-    for group in range(model.weights.size):
-        count = max(1.0, counts[model.control, group])
-        precision = precisions[model.control, group]
+    for group in range(counts.shape[1]):
+        count = max(1.0, counts[control, group])
+        precision = precisions[control, group]
         if count < fair and precision > 0.0:
             doubted[group] += DOUBT * math.sqrt(math.log(fair / count) / precision)
             differs = True
@@ -95,14 +94,14 @@ def doubt_control(
 
 
 @uncounted
-def _outwards(model: Model, alternative: Alternative, means: Floats, k: int, group: int) -> float:
+def _outwards(alternative: Alternative, means: Floats, k: int, group: int) -> float:
     """Return the direction of a cell's nearer limit: -1 lower limit, 1 ceiling, 0 none."""
-    mean = means[k, group]
-    above = mean - model.limits[FLOOR, k, group]
-    if model.control != NO_CONTROL:
-        least = model.limits[GROUP_DIFFERENCE, k, group] + alternative.control_means[group]
+    mean, limits = means[k, group], alternative.limits
+    above = mean - limits[FLOOR, k, group]
+    if alternative.control != NO_CONTROL:
+        least = limits[GROUP_DIFFERENCE, k, group] + alternative.control_means[group]
         above = min(above, mean - least)
-    below_ceiling = model.limits[CEILING, k, group] - mean
+    below_ceiling = limits[CEILING, k, group] - mean
     if above == math.inf and below_ceiling == math.inf:
         return 0.0
     return -1.0 if above <= below_ceiling else 1.0

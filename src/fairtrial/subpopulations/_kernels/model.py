@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.compilation import kernel
+from fairtrial.core.compilation import kernel, uncounted
 from fairtrial.core.layout import Layout
 
 Floats = NDArray[np.float64]
@@ -49,51 +49,25 @@ open_model = MODEL.open
 
 
 @kernel
-def with_limits(model: Model, limits: Limits) -> Model:
-    """Return a model with other limits for all cells, except those of rivals."""
-    return Model(
-        model.weights,
-        limits,
-        model.own_limits,
-        model.rival_limits,
-        model.variances,
-        model.costs,
-        model.active,
-        model.tolerance,
-        model.control,
-    )
-
-
-@kernel
-def with_costs(model: Model, pulls: Floats) -> Model:
-    """Return a model in which a pull of every cell costs as much as this number of pulls."""
-    costs = np.empty(pulls.shape)
-    multiply(costs, model.costs, pulls)
-    return Model(
-        model.weights,
-        model.limits,
-        model.own_limits,
-        model.rival_limits,
-        model.variances,
-        costs,
-        model.active,
-        model.tolerance,
-        model.control,
-    )
-
-
-@kernel
 def limits_of_items(model: Model, leader: int) -> Limits:
-    """Return the limits that bets use: the leader's own, and those that rivals must keep.
+    """Return the limits that bets use, as `fill_limits_of_items` fills them."""
+    limits = np.empty(model.limits.shape)
+    fill_limits_of_items(model, leader, limits)
+    return limits
+
+
+@uncounted
+def fill_limits_of_items(model: Model, leader: int, limits: Limits) -> None:
+    """Fill the limits that bets use: the leader's own, and those that rivals must keep.
 
     They differ from the problem's only by its tolerance.
     """
-    limits = model.rival_limits.copy()
-    if leader < limits.shape[1]:
-        for end in range(limits.shape[0]):
-            for group in range(limits.shape[2]):
-                limits[end, leader, group] = model.own_limits[end, leader, group]
-    return limits
+    ends, arms, groups = limits.shape
+    for end in range(ends):
+        for k in range(arms):
+            for group in range(groups):
+                limit = model.rival_limits[end, k, group]
+                limits[end, k, group] = model.own_limits[end, k, group] if k == leader else limit
 
 
 @kernel
@@ -106,7 +80,7 @@ def in_units(model: Model, cell: int, reward: float) -> float:
 # Explicit loops: numba takes a hundred times longer to compile array expressions.
 
 
-@kernel
+@uncounted
 def fill(array: Floats, value: float) -> None:
     """Set every entry of a matrix."""
     for row in range(array.shape[0]):
@@ -114,7 +88,7 @@ def fill(array: Floats, value: float) -> None:
             array[row, column] = value
 
 
-@kernel
+@uncounted
 def copy_into(target: Floats, source: Floats) -> None:
     """Copy a matrix."""
     for row in range(target.shape[0]):
@@ -122,7 +96,7 @@ def copy_into(target: Floats, source: Floats) -> None:
             target[row, column] = source[row, column]
 
 
-@kernel
+@uncounted
 def multiply(target: Floats, first: Floats, second: Floats) -> None:
     """Fill a matrix with an entrywise product."""
     for row in range(target.shape[0]):
@@ -130,7 +104,7 @@ def multiply(target: Floats, first: Floats, second: Floats) -> None:
             target[row, column] = first[row, column] * second[row, column]
 
 
-@kernel
+@uncounted
 def divide(target: Floats, numerator: Floats, denominator: Floats) -> None:
     """Fill a matrix with an entrywise quotient."""
     for row in range(target.shape[0]):

@@ -40,7 +40,7 @@ class Alternative(NamedTuple):
     control_means: Floats
 
 
-@kernel
+@kernel(inline="always")
 def alternative_of(model: Model) -> Alternative:
     """Return the conditions under which a rival is right, in a problem without a control."""
     return Alternative(

@@ -23,7 +23,6 @@ from fairtrial.subpopulations._kernels.model import (
     Model,
     divide,
     limits_of_items,
-    with_limits,
 )
 from fairtrial.subpopulations._kernels.pitfalls import (
     NONE,
@@ -99,7 +98,7 @@ def _items_at(
     arms, groups = means.shape
     leader = arms if best == NONE else best
     limits = limits_of_items(model, leader)
-    alternative = alternative_at(with_limits(model, limits), control_means_of(model, means))
+    alternative = alternative_at(model, limits, control_means_of(model, means))
     precisions = np.empty((arms, groups))
     divide(precisions, shares, model.variances)
     for item in range(values.size):

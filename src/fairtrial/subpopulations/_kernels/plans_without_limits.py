@@ -9,17 +9,11 @@ cells, and A is the variance of its quality after one unit of cost. Source: Gari
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import kernel, uncounted
-from fairtrial.subpopulations._kernels.model import (
-    Floats,
-    Integers,
-    Limits,
-    Model,
-    fill,
-)
+from fairtrial.core.compilation import uncounted
+from fairtrial.subpopulations._kernels.block_state import Estimates
+from fairtrial.subpopulations._kernels.model import Floats, Integers, Limits, fill
+from fairtrial.subpopulations._kernels.pitfalls import Alternative
 
 MOST_STEPS = 100
 """Only a safeguard: Newton's method needs about five steps."""
@@ -49,52 +43,82 @@ def has_no_limits(limits: Limits) -> bool:
     return True
 
 
-@kernel(error_model="numpy")
+@uncounted(error_model="numpy")
 def optimal_shares(
-    model: Model, leader: int, means: Floats, variances: Floats, items: Items, shares: Floats
+    costs: Floats,
+    leader: int,
+    seen: Estimates,
+    alternative: Alternative,
+    items: Items,
+    shares: Floats,
+    work: Floats,
 ) -> float:
     """Fill the shares of cost that finish the neediest live rival soonest.
 
-    Return the cost to finish. Shares are equal if there is no live rival.
+    Return the cost to finish. Shares are equal if there is no live rival. `work`: space for three
+    numbers of every item.
     """
-    arms, groups = means.shape
+    arms, groups = shares.shape
     live, number = items.live, items.number
     if number == 0:
         fill(shares, 1.0 / (arms * groups))
         return math.inf
-    deviations = np.empty(arms)
-    for k in range(arms):
-        deviations[k] = 0.0
-        for group in range(groups):
-            deviations[k] += _deviation_of_cell(model, variances, k, group)
-    ease = np.empty(number)
-    hardest = math.inf
-    for i in range(number):
-        gap = model.tolerance
-        for group in range(groups):
-            gap += model.weights[group] * (means[leader, group] - means[live[i], group])
-        ease[i] = items.urgency[live[i]] * square(gap)
-        hardest = min(hardest, ease[i])
-    for i in range(number):
-        ease[i] /= hardest
-    fill(shares, 0.0)
+    deviations, ease, scales = work[0], work[1], work[2]
+    _fill_deviations(costs, seen.variances, alternative.weights, deviations, shares)
+    hardest = _fill_ease(leader, seen.means, alternative, items, ease)
     own = square(deviations[leader])
     excess = _excess_on_leader(leader, deviations, ease, live, number)
     spent = own + excess
-    _spend(model, variances, leader, spent / deviations[leader], shares)
+    for k in range(arms):
+        scales[k] = 0.0
+    scales[leader] = spent / deviations[leader]
     whole = spent
     neediest = 0.0
     for i in range(number):
         k = live[i]
         left = own * (ease[i] - 1.0) + ease[i] * excess
         on_rival = square(deviations[k]) * spent / left
-        _spend(model, variances, k, on_rival / deviations[k], shares)
+        scales[k] = on_rival / deviations[k]
         whole += on_rival
         neediest = max(neediest, items.needs[k] * items.urgency[k])
     for k in range(arms):
         for group in range(groups):
-            shares[k, group] /= whole
+            shares[k, group] = scales[k] * shares[k, group] / whole
     return 2.0 * neediest * whole / hardest
+
+
+@uncounted
+def _fill_deviations(
+    costs: Floats, variances: Floats, weights: Floats, deviations: Floats, of_cells: Floats
+) -> None:
+    """Fill the root of A by arm, and its parts by cell.
+
+    An arm's spending is divided among its cells in proportion to these parts.
+    """
+    for k in range(costs.shape[0]):
+        deviations[k] = 0.0
+        for group in range(costs.shape[1]):
+            part = weights[group] * math.sqrt(variances[k, group] * costs[k, group])
+            of_cells[k, group] = part
+            deviations[k] += part
+
+
+@uncounted(error_model="numpy")
+def _fill_ease(
+    leader: int, means: Floats, alternative: Alternative, items: Items, ease: Floats
+) -> float:
+    """Fill how easily live rivals are settled, relative to the hardest; return what that has."""
+    hardest = math.inf
+    for i in range(items.number):
+        k = items.live[i]
+        gap = alternative.tolerance
+        for group in range(means.shape[1]):
+            gap += alternative.weights[group] * (means[leader, group] - means[k, group])
+        ease[i] = items.urgency[k] * square(gap)
+        hardest = min(hardest, ease[i])
+    for i in range(items.number):
+        ease[i] /= hardest
+    return hardest
 
 
 @uncounted(error_model="numpy")
@@ -126,15 +150,3 @@ def _excess_on_leader(
         if step <= 1e-12 * excess:
             break
     return excess
-
-
-@uncounted
-def _deviation_of_cell(model: Model, variances: Floats, k: int, group: int) -> float:
-    """Return a cell's part of the root of A; an arm's spending is divided in these proportions."""
-    return model.weights[group] * math.sqrt(variances[k, group] * model.costs[k, group])
-
-
-@uncounted
-def _spend(model: Model, variances: Floats, k: int, scale: float, shares: Floats) -> None:
-    for group in range(model.weights.size):
-        shares[k, group] = scale * _deviation_of_cell(model, variances, k, group)

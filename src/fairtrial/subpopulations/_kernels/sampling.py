@@ -22,6 +22,7 @@ from fairtrial.subpopulations._kernels.allocations import (
     raise_to_floor,
     weakest_gradient,
 )
+from fairtrial.subpopulations._kernels.control_limits import alternative_at
 from fairtrial.subpopulations._kernels.doubt import doubt_rival, fair_count
 from fairtrial.subpopulations._kernels.indices import (
     ANY_GROUP,
@@ -35,7 +36,6 @@ from fairtrial.subpopulations._kernels.indices import (
 from fairtrial.subpopulations._kernels.model import Floats, Model, copy_into
 from fairtrial.subpopulations._kernels.pitfalls import (
     NONE,
-    alternative_of,
     empirical_best,
     margin,
     pitfall_gradient,
@@ -176,11 +176,10 @@ def _doubted_gradient(
     best = state.best[0]
     counts, means, precisions = state.counts, state.means, state.precisions
     doubted = means.copy()
-    alternative, none_leads = alternative_of(model), best == NONE
+    # Trackers know no control, so its means are not used.
+    alternative, none_leads = alternative_at(model, model.limits, model.weights), best == NONE
     fair = fair_count(model.active, counts)
-    if not doubt_rival(
-        model, alternative, rival, none_leads, counts, fair, means, precisions, doubted
-    ):
+    if not doubt_rival(alternative, rival, none_leads, counts, fair, means, precisions, doubted):
         return value
     return pitfall_gradient(rival, best, doubted, precisions, model, lam, gradient)
 

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from fairtrial.confidence.block_betting.bets import (
+    GRID,
     NO_BET,
     correct_bet,
     freeze_stakes,
@@ -525,7 +526,7 @@ def _known_noise_gain(model: Model, state: State, slot: int, bet: int) -> float:
     if variance <= 0.0:
         # A stated covariance can be singular: then only rounding made the bet seem risky.
         return 0.0
-    return known_noise_gain(state.bets, slot, bet, effect, variance)
+    return known_noise_gain(state.bets, slot, bet, effect, variance, np.empty(GRID))
 
 
 @kernel

@@ -38,10 +38,11 @@ from fairtrial.subpopulations._kernels.block_loop import (
     start_blocks,
 )
 from fairtrial.subpopulations._kernels.block_plans import (
-    block_counts,
+    fill_block_counts,
     is_worth_a_bet,
     keep_open,
     list_items,
+    shares_of_pulls,
     weakest_open,
 )
 from fairtrial.subpopulations._kernels.block_state import Rules
@@ -106,6 +107,7 @@ from fairtrial.subpopulations._kernels.measures.views import (
     summarise,
 )
 from fairtrial.subpopulations._kernels.model import copy_into, multiply
+from fairtrial.subpopulations._kernels.plans_without_limits import Items
 
 __all__ = [
     "STATE",
@@ -220,7 +222,9 @@ def _plan_block(
         at, planned_at = doubted, new_programmes(model)
         fill_programmes(model, at, leader, at.saved, planned_at)
         fill_present(planned_at, leader, state.pulls, losses, needs, work, present)
-    items = list_items(rules, needs, present)
+    urgency, live = np.empty(needs.size), np.empty(needs.size, dtype=np.int64)
+    number = list_items(rules, needs, present, urgency, live)
+    items = Items(needs, urgency, live, number)
     shares = state.shares.copy()
     costs = np.empty((arms, groups))
     multiply(costs, model.costs, losses.per_result)
@@ -235,18 +239,12 @@ def _plan_block(
         support = np.zeros((arms, groups), dtype=np.bool_)
         number = find_support(model, leader, planned_at, needs, shares, work, support)
         number = keep_open(model.active, state.book, support, number)
-        planned = block_counts(
-            model.costs,
-            rules,
-            state.blocks,
-            state.pulls,
-            shares,
-            support,
-            number,
-            batch,
-            arrived,
+        planned = np.empty((arms, groups))
+        shares_of_pulls(model.costs, shares, support, planned)
+        fill_block_counts(
+            rules, state.blocks, state.pulls, support, number, batch, arrived, planned
         )
-        open_planned_block(state.blocks, planned)
+        open_planned_block(state.blocks, planned.reshape(planned.size))
     _begin_block(state, slot)
     if model.predicted:
         freeze_fit(model, state, slot, seen)
