@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.end_bets import log_end_bet
 from fairtrial.core.arithmetic import square
-from fairtrial.core.compilation import inlined, kernel, uncounted
+from fairtrial.core.compilation import inlined, kernel, unchecked, uncounted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -27,7 +27,7 @@ RESULTS_PER_LOG = 16
 _REACH = 4.0 * math.sqrt(SPREAD)
 
 
-@inlined
+@unchecked
 def _fill_density(
     low: float, width: float, centre: float, curvature: float, values: Floats
 ) -> tuple[float, float]:
@@ -68,7 +68,7 @@ def _low_end(m: float) -> float:
     return max(0.0, m - _REACH)
 
 
-@inlined
+@unchecked
 def _width(m: float, low: float) -> float:
     """Return the distance between points of the grid of positive effects."""
     return (max(0.0, m) + _REACH - low) / GRID
