@@ -67,9 +67,7 @@ def draw_block(
                 _multiply_alike(model, state, slot, cell, -rules.shift, pulls - ones)
         else:
             for _ in range(int(pulls)):
-                reward = sign * draw(
-                    source.kind, source.first, source.second, source.starts, cell, generator
-                )
+                reward = reward_from(source, sign, cell, generator)
                 _add_result(summary, reward)
                 if result_moves_bets(rules):
                     multiply_bets(model, rules, state, slot, cell, reward - rules.shift)
@@ -88,6 +86,12 @@ def draw_block(
             _record(state.noise[slot, cell], summary, float(number), model.variances[k, group])
     blocks.unissued[slot] = 0
     blocks.waiting[slot] = 0
+
+
+@inlined
+def reward_from(source: Source, sign: float, cell: int, generator: np.random.Generator) -> float:
+    """Draw one reward of a cell, turned so that larger is better."""
+    return sign * draw(source.kind, source.first, source.second, source.starts, cell, generator)
 
 
 @inlined

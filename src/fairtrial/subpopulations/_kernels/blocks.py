@@ -32,7 +32,6 @@ from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
 from fairtrial.core.compilation import apart, inlined, interpreted, kernel, uncounted
-from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
 from fairtrial.core.replications import UNDECIDED, Replications, seed_generator
 from fairtrial.subpopulations._kernels.block_bets import (
@@ -44,7 +43,7 @@ from fairtrial.subpopulations._kernels.block_bets import (
     place_exact_bets,
     result_moves_bets,
 )
-from fairtrial.subpopulations._kernels.block_draws import SUMMARY, draw_block
+from fairtrial.subpopulations._kernels.block_draws import SUMMARY, draw_block, reward_from
 from fairtrial.subpopulations._kernels.block_loop import (
     next_cell,
     open_assigned_block,
@@ -489,9 +488,7 @@ def run(
         replications.in_blocks[index] = pulls
         while pulls < max_pulls and not state.finished[0]:
             cell, serial = _next_cell(model, rules, state, ANY_GROUP, batch)
-            reward = sign * draw(
-                source.kind, source.first, source.second, source.starts, cell, generator
-            )
+            reward = reward_from(source, sign, cell, generator)
             _take(model, rules, state, cell, slot_of(state.blocks, serial), reward, pulls)
             pulls += 1
         replications.stopping_time[index] = pulls
