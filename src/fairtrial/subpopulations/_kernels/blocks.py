@@ -137,16 +137,30 @@ def _bet_from_the_start(rules: Rules, state: State) -> None:
 
 
 class _Work(NamedTuple):
-    """Work space of a plan."""
+    """Work space of a plan; the rows of the first three arrays have names."""
 
-    cells: Floats  # by cell, shape (14, K, L)
-    groups: Floats  # by group, shape (3, L)
-    items: Floats  # by item, shape (6, items)
+    cells: Floats  # by cell
+    control_means: Floats  # by group
+    items: Floats  # by item
     lam: Floats  # by item, shape (items, ROLES, L)
     limits: Limits
     live: Integers  # by item
     passed: Booleans  # by arm; on entry, False
     support: Booleans  # by cell
+
+
+_MEANS, _VARIANCES, _PRECISIONS, _ISSUED, _PER_RESULT = range(5)
+_SEEN_MEANS, _SEEN_VARIANCES, _SEEN_PRECISIONS, _DOUBTED_MEANS = range(5, 9)
+_SHARES, _COSTS, _PLANNED, _SPARE = range(9, 13)
+_CELLS = _SPARE + 2
+"""Rows of `cells`; the last two are spare, for what is needed for a moment only."""
+
+_BY_DATA, _SEEN, _DOUBTED, _VIEWS = range(4)
+"""Rows of `control_means`."""
+
+_NEEDS, _PRESENT, _URGENCY, _SPARE_BY_ITEM = range(4)
+_ITEMS = _SPARE_BY_ITEM + 3
+"""Rows of `items`; the last three are spare."""
 
 
 @apart
@@ -163,9 +177,9 @@ def _plan_block(
     items = state.rival.shape[1]
     # What a plan needs is allocated here, so that nothing below counts references.
     work = _Work(
-        np.empty((14, arms, groups)),
-        np.empty((3, groups)),
-        np.empty((6, items)),
+        np.empty((_CELLS, arms, groups)),
+        np.empty((_VIEWS, groups)),
+        np.empty((_ITEMS, items)),
         np.empty((items, ROLES, groups)),
         np.empty(model.limits.shape),
         np.empty(items, dtype=np.int64),
@@ -185,29 +199,30 @@ def _plan_within(
     arrived: int,
     work: _Work,
 ) -> None:
-    cells, needs, present, lam = work.cells, work.items[0], work.items[1], work.lam
+    cells, lam = work.cells, work.lam
+    needs, present, urgency = work.items[_NEEDS], work.items[_PRESENT], work.items[_URGENCY]
     losses_are_any, leader, runner_up = _aim(model, rules, state, work)
-    losses = losses_of(rules, losses_are_any, cells[3], cells[4])
+    losses = losses_of(rules, losses_are_any, cells[_ISSUED], cells[_PER_RESULT])
     fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
-    control_means = work.groups[1]
-    seen = Estimates(cells[5], control_means, cells[6])
-    view = View(alternative_at(model, work.limits, control_means), seen, cells[7])
-    fill_view(model, rules, state, leader, losses, cells[0], cells[1], view)
+    seen = Estimates(cells[_SEEN_MEANS], work.control_means[_SEEN], cells[_SEEN_VARIANCES])
+    alternative = alternative_at(model, work.limits, seen.control_means)
+    view = View(alternative, seen, cells[_SEEN_PRECISIONS])
+    fill_view(model, rules, state, leader, losses, cells[_MEANS], cells[_VARIANCES], view)
     weakest = fill_present(leader, view, losses, needs, lam, present)
     clear = weakest_open(weakest, losses.are_any, needs, present)
-    doubted = Estimates(cells[8], work.groups[2], seen.variances)
+    doubted = Estimates(cells[_DOUBTED_MEANS], work.control_means[_DOUBTED], seen.variances)
     doubts = doubt_means(model.active, rules, state, leader, view, doubted)
     wanted = View(
         alternative_at(model, work.limits, doubted.control_means), doubted, view.precisions
     )
     if doubts:
         fill_present(leader, wanted, losses, needs, lam, present)
-    number = list_items(rules, needs, present, work.items[2], work.live)
-    items = Items(needs, work.items[2], work.live, number)
-    shares, costs = cells[9], cells[10]
+    number = list_items(rules, needs, present, urgency, work.live)
+    items = Items(needs, urgency, work.live, number)
+    shares, costs = cells[_SHARES], cells[_COSTS]
     copy_into(shares, state.shares)
     multiply(costs, model.costs, losses.per_result)
-    forecast = find_shares(costs, leader, wanted, items, shares, work.items[3:])
+    forecast = find_shares(costs, leader, wanted, items, shares, work.items[_SPARE_BY_ITEM:])
     state.forecast[0] = forecast if weakest > 0.0 else math.inf
     if not doubts:
         copy_into(state.shares, shares)
@@ -215,7 +230,7 @@ def _plan_within(
     if assigned.size:
         open_block(state.blocks, assigned)
     else:
-        mark_support(leader, wanted, needs, shares, lam, cells[11:13], work.support)
+        mark_support(leader, wanted, needs, shares, lam, cells[_SPARE:], work.support)
         _open_planned(model, rules, state, leader, shares, batch, arrived, work)
     _aim_at_leader(state, slot)
     state.runner_up[slot] = runner_up
@@ -225,7 +240,7 @@ def _plan_within(
     if rules.exact:
         place_exact_bets(rules, state, slot, end)
     else:
-        place_bets(model, rules, state, slot, seen, end, cells[11], lam)
+        place_bets(model, rules, state, slot, seen, end, cells[_SPARE], lam)
 
 
 @uncounted
@@ -234,12 +249,13 @@ def _aim(model: Model, rules: Rules, state: State, work: _Work) -> tuple[bool, i
 
     Return whether there are losses, the target and the runner-up.
     """
-    means, variances, precisions = work.cells[0], work.cells[1], work.cells[2]
-    issued, per_result, passed = work.cells[3], work.cells[4], work.passed
+    cells, passed, control_means = work.cells, work.passed, work.control_means[_BY_DATA]
+    means, variances, precisions = cells[_MEANS], cells[_VARIANCES], cells[_PRECISIONS]
+    issued, per_result = cells[_ISSUED], cells[_PER_RESULT]
     summarise(model, rules, state, means, variances)
     divide(precisions, state.counts, variances)
-    fill_control_means(model, means, work.groups[0])
-    alternative = alternative_at(model, model.limits, work.groups[0])
+    fill_control_means(model, means, control_means)
+    alternative = alternative_at(model, model.limits, control_means)
     target = find_leader(state, means, precisions, alternative, passed)
     are_any = fill_losses(rules, state, precisions, issued, per_result)
     if are_any and target < means.shape[0]:
@@ -262,7 +278,7 @@ def _open_planned(
     work: _Work,
 ) -> None:
     """Open the next block by the planned shares, in the cells of the support."""
-    planned, support = work.cells[13], work.support
+    planned, support = work.cells[_PLANNED], work.support
     number = close_support(model.active, leader, shares, support)
     if rules.exact:
         number = take_equally(shares, support)
