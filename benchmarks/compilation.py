@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 
 from benchmarks.measuring import heading, measure_process, show
@@ -48,6 +51,16 @@ SIMULATIONS = {
     "complexity": f"{ENVIRONMENT}; ft.subpopulations.complexity(environment)",
 }
 
+COUNT = """
+from collections import Counter
+from numba.core import event
+with event.install_recorder("numba:compile") as recorder:
+    run()
+translated = (each.data["dispatcher"] for _, each in recorder.buffer if each.is_start)
+owners = Counter(each.py_func.__module__.split(".")[0] for each in translated)
+print("    functions translated:", ", ".join(f"{owners[name]} of {name}" for name in owners))
+"""
+
 
 def run(*, quick: bool) -> None:
     heading("first ask and tell ever, nothing compiled", "s")
@@ -57,6 +70,14 @@ def run(*, quick: bool) -> None:
     heading("first simulation ever, nothing compiled", "s")
     for what, code in list(SIMULATIONS.items())[: 1 if quick else None]:
         _show(what, f"{PROBLEM}; {code}", "25")
+        _count(f"{PROBLEM}\ndef run():\n    {code}\n{COUNT}")
+
+
+def _count(code: str) -> None:
+    """Print how many functions numba translates to machine code, its own included."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def _show(what: str, code: str, target: str) -> None:
