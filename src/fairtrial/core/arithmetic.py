@@ -70,5 +70,5 @@ def copy_into(target: NDArray[Any], source: NDArray[Any]) -> None:
     >>> target.tolist()
     [1.0, 2.0]
     """
-    for place, value in np.ndenumerate(source):
-        target[place] = value
+    for place, value in enumerate(source.flat):
+        target.flat[place] = value

@@ -5,13 +5,12 @@ import math
 import numpy as np
 
 from fairtrial.confidence.noise_kernels import record_result
-from fairtrial.core.arithmetic import cube, square
+from fairtrial.core.arithmetic import copy_into, cube, square
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import (
     Floats,
     add_outer,
     add_row,
-    copy_into,
     dot,
     gram,
     multiply,

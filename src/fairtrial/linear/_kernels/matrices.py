@@ -26,14 +26,6 @@ def dot(left: Floats, right: Floats) -> float:
     return total
 
 
-@kernel(inline="always")
-def copy_into(target: Floats, source: Floats) -> None:
-    """Copy a matrix into another."""
-    for i in range(source.shape[0]):
-        for j in range(source.shape[1]):
-            target[i, j] = source[i, j]
-
-
 @uncounted
 def multiply(matrix: Floats, vector: Floats, out: Floats) -> None:
     """Fill `out` with a square matrix times a vector."""

@@ -1,9 +1,10 @@
 """One pull at a time: what happens when results arrive."""
 
 from fairtrial.confidence.noise_kernels import replace_result
+from fairtrial.core.arithmetic import copy_into
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.estimates import add_reward, refresh
-from fairtrial.linear._kernels.matrices import Floats, copy_into
+from fairtrial.linear._kernels.matrices import Floats
 from fairtrial.linear._kernels.model import Model
 from fairtrial.linear._kernels.stopping import examine, may_test
 from fairtrial.linear._kernels.track import (

@@ -20,8 +20,9 @@ from fairtrial.confidence.noise_kernels import (
     replace_numbered,
     settle_record,
 )
+from fairtrial.core.arithmetic import copy_into
 from fairtrial.core.compilation import inlined, kernel
-from fairtrial.linear._kernels.matrices import Floats, Integers, copy_into
+from fairtrial.linear._kernels.matrices import Floats, Integers
 from fairtrial.linear._kernels.model import Model
 from fairtrial.linear._kernels.planning import measures_start
 from fairtrial.linear._kernels.state import State

@@ -21,7 +21,7 @@ from fairtrial.confidence.block_betting.planned_end import (
     pulls_until_end,
     size_until_end,
 )
-from fairtrial.core.arithmetic import square, sum_of
+from fairtrial.core.arithmetic import copy_into, square, sum_of
 from fairtrial.core.compilation import counted, inlined, kernel, unchecked, uncounted
 from fairtrial.subpopulations._kernels.block_losses import Losses
 from fairtrial.subpopulations._kernels.block_state import Estimates, Rules, State, View
@@ -50,7 +50,6 @@ from fairtrial.subpopulations._kernels.model import (
     Floats,
     Integers,
     Model,
-    copy_into,
     divide,
     fill,
     multiply,

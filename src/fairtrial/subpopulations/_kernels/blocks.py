@@ -31,6 +31,7 @@ from fairtrial.confidence.block_betting.blocks import (
 from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
+from fairtrial.core.arithmetic import copy_into
 from fairtrial.core.compilation import apart, inlined, interpreted, kernel, uncounted
 from fairtrial.core.draws import Source
 from fairtrial.core.replications import UNDECIDED, Replications, seed_generator
@@ -90,7 +91,6 @@ from fairtrial.subpopulations._kernels.model import (
     Integers,
     Limits,
     Model,
-    copy_into,
     divide,
     in_units,
     multiply,

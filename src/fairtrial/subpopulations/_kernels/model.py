@@ -89,14 +89,6 @@ def fill(array: Floats, value: float) -> None:
 
 
 @uncounted
-def copy_into(target: Floats, source: Floats) -> None:
-    """Copy a matrix."""
-    for row in range(target.shape[0]):
-        for column in range(target.shape[1]):
-            target[row, column] = source[row, column]
-
-
-@uncounted
 def multiply(target: Floats, first: Floats, second: Floats) -> None:
     """Fill a matrix with an entrywise product."""
     for row in range(target.shape[0]):

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.arithmetic import square, sum_of
+from fairtrial.core.arithmetic import copy_into, square, sum_of
 from fairtrial.core.compilation import apart, inlined, kernel
 from fairtrial.core.philox import philox_uniform
 from fairtrial.subpopulations._kernels.allocations import (
@@ -33,7 +33,7 @@ from fairtrial.subpopulations._kernels.indices import (
     STATIC,
     UNIFORM,
 )
-from fairtrial.subpopulations._kernels.model import Floats, Model, copy_into
+from fairtrial.subpopulations._kernels.model import Floats, Model
 from fairtrial.subpopulations._kernels.pitfalls import (
     NONE,
     empirical_best,

@@ -28,7 +28,7 @@ from fairtrial.confidence.block_betting.blocks import (
 )
 from fairtrial.confidence.block_betting.book import fill_needs
 from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after
-from fairtrial.core.arithmetic import square
+from fairtrial.core.arithmetic import copy_into, square
 from fairtrial.core.compilation import apart, interpreted, kernel, uncounted
 from fairtrial.core.draw_kernels import draw_vector
 from fairtrial.core.draws import VectorSource
@@ -106,7 +106,7 @@ from fairtrial.subpopulations._kernels.measures.views import (
     find_runner_up,
     summarise,
 )
-from fairtrial.subpopulations._kernels.model import copy_into, multiply
+from fairtrial.subpopulations._kernels.model import multiply
 from fairtrial.subpopulations._kernels.plans_without_limits import Items
 
 __all__ = [

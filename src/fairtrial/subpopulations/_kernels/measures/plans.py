@@ -10,6 +10,7 @@ from fairtrial.confidence.block_betting.hidden import (
     leave_out_wasted,
 )
 from fairtrial.confidence.block_betting.plan_steps import take_steps
+from fairtrial.core.arithmetic import copy_into
 from fairtrial.core.compilation import kernel, unchecked, uncounted
 from fairtrial.subpopulations._kernels.block_losses import Losses
 from fairtrial.subpopulations._kernels.block_plans import (
@@ -33,7 +34,7 @@ from fairtrial.subpopulations._kernels.measures.model import (
     Model,
     Seen,
 )
-from fairtrial.subpopulations._kernels.model import copy_into, divide
+from fairtrial.subpopulations._kernels.model import divide
 from fairtrial.subpopulations._kernels.plans_without_limits import Items
 
 
