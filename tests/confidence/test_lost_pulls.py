@@ -78,7 +78,7 @@ def disturbed(policy, rng):
             pull, old = told[place]
             told[place] = pull, outcome_of(problem, rng)
             policy.amend(pull, old, told[place][1])
-        elif kind < 0.975 and not stopped and policy.asked > 40 and problem is not NOISE:
+        elif kind < 0.975 and not stopped and policy.asked > 40:
             if not policy.closed_arms:
                 policy.close_arm("abc"[rng.integers(3)])
             elif not policy.closed_groups:

@@ -282,6 +282,18 @@ def test_every_loss_with_known_noise_takes_the_proof_away_until_its_result_comes
     assert declared.guarantee.proven
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_warning_names_an_arm_without_results_that_all_comparisons_wait_for(fails):
+    policy = BlockBetting(Problem(["a", "b", "c"], noise_std=1.0), delta=0.05, seed=1)
+    for _ in range(200):
+        pull = policy.ask()
+        if pull.arm != "b":
+            policy.tell(pull, 0.5)
+        elif fails:
+            policy.fail(pull)
+    assert "no result of b has come: nothing can be compared before one does" in policy.warnings()
+
+
 def test_a_late_result_of_an_initial_pull_forgives_no_other_loss():
     policy = BlockBetting(Problem(2, noise_std=1.0), initial_pulls=2, seed=0)
     first, second, third, _ = policy.ask(4)

@@ -179,6 +179,40 @@ def test_every_block_is_that_of_the_slow_twin(name: str) -> None:
     assert twins.paid >= 5
 
 
+@pytest.mark.parametrize("noise", [{"noise_std": 0.5}, {"reward_range": (0, 1)}])
+def test_plans_do_without_an_arm_that_never_gives_a_result_if_others_measure_as_much(
+    noise: dict[str, object],
+) -> None:
+    features = [[1.0, 0.0], [0.0, 1.0], [0.7, 0.7], [0.9, 0.1]]
+    problem = Problem(features, **noise)
+    policy, rng = BlockBetting(problem, delta=0.05, seed=1), np.random.default_rng(2)
+    of_broken = 0
+    while policy.asked < 1_500 and not policy.stopped:
+        pull = policy.ask()
+        if pull.action == 1:
+            of_broken += 1
+            policy.fail(pull)
+            continue
+        mean = 0.8 * features[pull.action][0] + 0.1 * features[pull.action][1]
+        is_coin = problem.reward_range is not None
+        policy.tell(pull, float(rng.random() < mean) if is_coin else rng.normal(mean, 0.5))
+    assert policy.recommend().arm == "0"
+    assert of_broken < 0.3 * policy.asked
+
+
+def test_a_warning_names_an_arm_without_results_that_all_comparisons_wait_for() -> None:
+    for fails in (True, False):
+        policy = BlockBetting(Problem(np.eye(3), noise_std=0.5), delta=0.05, seed=1)
+        for _ in range(200):
+            pull = policy.ask()
+            if pull.action != 1:
+                policy.tell(pull, 0.5)
+            elif fails:
+                policy.fail(pull)
+        expected = "no result of 1 has come: nothing can be compared before one does"
+        assert expected in policy.warnings()
+
+
 @pytest.mark.parametrize(
     ("name", "batch"),
     effort.pairs(["soare", "two of the best", "clicks", "not quite linear"], [None, 12]),

@@ -314,11 +314,13 @@ def test_a_control_that_limits_refer_to_stays_open():
     assert caught.value.name == "arm"
 
 
-@pytest.mark.parametrize("known", [{"reward_range": None, "noise_std": 1.0}])
-def test_without_worst_values_an_arm_cannot_be_closed(known):
-    study = made(MemoryStore(), PROBLEM.clone(**known))
-    with raises(NotSupported):
-        study.close_arm("c", "harm")
+def test_with_known_noise_the_best_open_arm_is_named_too():
+    study = made(MemoryStore(), PROBLEM.clone(reward_range=None, noise_std=0.2))
+    carry_on(study, 33)
+    study.close_arm("c", "two deaths")
+    assert "c" not in carry_on(study, 2_000)
+    assert study.recommend().arm == "b"
+    assert study.verify().ok
 
 
 def test_other_policies_refuse_to_close_an_arm():

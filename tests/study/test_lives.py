@@ -156,7 +156,7 @@ class Trial:
                 self.study.close_group(label, "harm")
             else:
                 self.study.close_arm(label, "harm")
-        except (NotSupported, InvalidArgument):  # the last one, the control, or no worst value
+        except (NotSupported, InvalidArgument):  # the last one, or the control
             return
         self.closed.append(label)
 

@@ -230,6 +230,11 @@ def inner(mu_b, mu_k, w_b, w_k, q, floors, ceilings, tolerance=0.0) -> Inner:
         if gap(most) < 0:
             s = brentq(gap, 1e-300, most, xtol=1e-16 * most, rtol=1e-15)
     lam_b, lam_k = target(s), own(s)
+    if free and gap(0.0) > 0:
+        # Cells without precision close the gap for nothing; any way will do.
+        lam_b = [mu_b[i] - (q[i] > 0 and w_b[i] == 0) for i in groups]
+        has_room = [ceiling == math.inf for ceiling in ceilings]
+        lam_k = [own(0.0)[i] + (q[i] > 0 and w_k[i] == 0 and has_room[i]) for i in groups]
     value = math.fsum(w_b[i] * (mu_b[i] - lam_b[i]) ** 2 for i in groups)
     value += math.fsum(w_k[i] * (mu_k[i] - lam_k[i]) ** 2 for i in groups)
     return Inner(own=lam_k, target=lam_b, s=s, value=value)
@@ -580,6 +585,14 @@ class SlowBlocks:
     def moves_means(self) -> bool:
         return any(self.share_at_worst(cell) for cell in self.setting.cells)
 
+    @property
+    def silent(self) -> set[int]:
+        """Arms without a result of a cell that matters: with known noise, nothing bounds them."""
+        if self.setting.sigma is None:
+            return set()
+        found = {c[0] for c in self.blocks[0].counts if not self.n[c]}
+        return found if {*self.live_arms} - found else set()
+
     def known(self, item: Item, leader: Any) -> float:
         """Return the value of an item by the draws so far; 0 if losses hide it.
 
@@ -620,9 +633,10 @@ class SlowBlocks:
         if leader == NONE or not self.lossy:
             return leader
         means = self.means()
-        others = [k for k in self.live_arms if k != leader and not self.breaks_a_limit(k, means)]
-        if self.breaks_a_limit(leader, means):
+        others = [k for k in self.live_arms if k != leader and not self.seems_to_break(k, means)]
+        if self.seems_to_break(leader, means):
             others = []
+        others = [k for k in others if k not in self.silent]
         ranked = [leader, *sorted(others, key=lambda k: (-self.quality(k), k))][:MOST_TRIED]
         target = leader
         for place, k in enumerate(ranked):
@@ -649,7 +663,7 @@ class SlowBlocks:
         found = {
             k: max(limits, times.get(("pair", k), 0.0)) for k in (*range(self.setting.arms), NONE)
         }
-        is_live = {k: k in self.live and k != target for k in found}
+        is_live = {k: k in self.live and k not in self.silent and k != target for k in found}
         return {k: t if is_live[k] and t > 0.0 else math.inf for k, t in found.items()}
 
     def doubted(self, leader: Any) -> dict[Cell, float]:
@@ -725,18 +739,26 @@ class SlowBlocks:
         self.seen = None
         self.setting = self.nominal
         means = self.means()
-        quality = {k: self.quality(k) for k in self.live_arms}
-        feasible = [k for k in self.live_arms if not self.breaks_a_limit(k, means)]
+        arms = [k for k in self.live_arms if k not in self.silent]
+        quality = {k: self.quality(k) for k in arms}
+        feasible = [k for k in arms if not self.seems_to_break(k, means)]
         if feasible:
             return max(feasible, key=lambda k: (quality[k], -k))
         if NONE in self.live:
             return NONE
         precision = self.precisions(self.n)
-        return min(self.live_arms, key=lambda k: (self.shortfall(k, precision), k))
+        return min(arms, key=lambda k: (self.shortfall(k, precision), k))
 
     def breaks_a_limit(self, k: int, means: dict[Cell, float]) -> bool:
         rows = self.setting.rows(k, NONE)
         return any(row.at(means) > 0 for row in rows)
+
+    def seems_to_break(self, k: int, means: dict[Cell, float]) -> bool:
+        """Return whether the data so far are beyond a limit; those without a cell are not."""
+        return any(
+            row.at(means) > 0 and all(self.n[c] for c, weight in row.parts.items() if weight)
+            for row in self.setting.rows(k, NONE)
+        )
 
     def seen_for(self, k: int, leader: Any = NONE) -> dict[Cell, float]:
         """Return the means that a bet on k against the leader sees, including its control's."""
@@ -755,6 +777,11 @@ class SlowBlocks:
         )
 
     def items(self, leader: Any) -> list[Item]:
+        """Return what a plan is made for; it does not wait for silent arms."""
+        found = self.all_items(leader)
+        return [one for one in found if one.kind == "cell" or one.label not in self.silent]
+
+    def all_items(self, leader: Any) -> list[Item]:
         found = []
         if self.setting.is_tolerant:
             return self.separate_items(leader)
@@ -1022,6 +1049,17 @@ class SlowBlocks:
             touched = {c for c in touched if share[c] > 0.02 / len(cells)}
         return [c for c in cells if c in touched]
 
+    def with_silent(
+        self, items: list[Item], leader: Any, support: list[Cell], share: dict[Cell, float]
+    ) -> tuple[list[Cell], dict[Cell, float]]:
+        """Add one draw of the cells that keep arms silent; the leader has the rest of a wait."""
+        silent = self.silent & {*self.live_arms}
+        if silent and not items and leader != NONE:
+            support = [c for c in self.blocks[0].counts if c[0] == leader]
+        again = {c for c in self.blocks[0].counts if c[0] in silent and not self.n[c]}
+        cells = [c for c in self.setting.cells if c in again or c in support]
+        return cells, {c: 0.0 if c in again else x for c, x in share.items()}
+
     def cells_of(self, item: Item, leader: int) -> set[Cell]:
         """Return the cells to look at if the data are exactly on the border and decide nothing."""
         if item.kind == "cell":
@@ -1041,6 +1079,7 @@ class SlowBlocks:
         self.seen = doubted, {c: v / self.share_of_results(c) for c, v in seen[1].items()}
         share = self.fluid(items, leader)
         support = self.support(items, leader, share)
+        support, share_of_cells = self.with_silent(items, leader, support, share)
         self.seen, self.control_means, self.planning = seen, control_means, False
         if not self.doubts:
             self.share = share
@@ -1051,7 +1090,7 @@ class SlowBlocks:
         is_last = self.left < LAST_BLOCK * size
         if is_last:
             size = self.left
-        draws = {c: share[c] / self.cost(c) for c in support}
+        draws = {c: share_of_cells[c] / self.cost(c) for c in support}
         total = math.fsum(draws.values())
         counts = {c: max(1, round(size * x / total)) for c, x in draws.items()}
         if arrives and batch is None:
@@ -1085,9 +1124,17 @@ class SlowBlocks:
                 return serial
         newest = self.blocks[-1]
         helps = newest not in waiting or any(i == group for _, i in newest.counts)
-        ended = {c: n + (self.lost[c] if self.setting.bounds else 0) for c, n in self.n.items()}
-        is_known = all(ended[cell] for cell in self.blocks[0].counts)
+        is_known = all(self.n[c] or self.stays_away(c) for c in self.blocks[0].counts)
         return len(self.blocks) if is_known and helps and len(waiting) < MOST_UNFILLED else None
+
+    def stays_away(self, cell: Cell) -> bool:
+        """Return whether a plan does not wait for the first result of a cell."""
+        if self.settled:
+            return self.lost[cell] > 0
+        first = self.blocks[0]
+        in_group = sum(n for c, n in self.n.items() if c[1] == cell[1])
+        is_late = sum(self.n.values()) >= sum(first.counts.values())
+        return not first.to_issue[cell] and in_group > 0 and is_late
 
     @property
     def growth(self) -> float:
@@ -1138,7 +1185,7 @@ class SlowBlocks:
         if self.lossy:
             # More data cannot settle an item that lost draws hide: it holds up no bet on another.
             values = [value for value in values if value > 0.0]
-        weakest = min(values, default=0.0)
+        weakest = min(values, default=0.0 if items else math.inf)
         if leader != NONE:
             return weakest < TAU**2
         return self.setting.bounds is not None and weakest < TAU_NONE**2
@@ -1175,7 +1222,7 @@ class SlowBlocks:
         others = [
             k
             for k in self.live_arms
-            if k != leader and k not in self.passed and not self.breaks_a_limit(k, means)
+            if k not in {leader, *self.passed, *self.silent} and not self.seems_to_break(k, means)
         ]
         return max(others, key=lambda k: (self.quality(k), -k), default=None)
 
@@ -1299,6 +1346,8 @@ class SlowBlocks:
         effect = {c: a for c, a in effect.items() if a != 0.0}
         if not effect or any(draws[c] == 0 for c in effect):
             return None
+        if self.setting.sigma is not None and not all(self.n[c] for c in effect):
+            return None
         means = {c: mean + lift for c, mean in (means or self.means()).items()}
         variances = {c: self.variance(c) for c in effect}
         if self.setting.bounds is not None:
@@ -1359,6 +1408,14 @@ class SlowBlocks:
             paid.append(block)
             self.settled += 1
         return paid
+
+    def give_up_silent(self) -> None:
+        """Wait no longer for the open draws of the oldest block, all of cells without results."""
+        block = self.blocks[self.settled]
+        for cell, number in block.counts.items():
+            left = number - len(block.rewards[cell]) - block.lost[cell]
+            assert not left or not (self.n[cell] or self.is_bet_on(block, cell))
+            block.lost[cell] += left
 
     def pay(self, block: Block) -> None:
         for ledger, bet in block.bets.items():

@@ -10,8 +10,11 @@ DELTA = 0.1
 ARMS = ["a", "b", "c", "d"]
 
 
-def question(**options):
-    problem = Problem(ARMS, ["x"], reward_range=(0, 1), floors=None, **options)
+NOISE = {"range": {"reward_range": (0, 1)}, "normal": {"noise_std": 0.5}}
+
+
+def question(noise="range"):
+    problem = Problem(ARMS, ["x"], floors=None, **NOISE[noise])
     return problem, BlockBetting(problem, delta=DELTA)
 
 
@@ -28,13 +31,13 @@ def test_what_only_a_closed_arm_had_ruled_out_is_possible_again():
     assert set(policy.recommend().candidates) == set(ARMS) - {"d"} > ruled_out
 
 
-def run(seed):
+def run(noise, seed):
     """Return whether an adversary who closes an arm has made the answer wrong.
 
     All arms are equal, and every answer but "a" counts as wrong. As soon as there is some evidence
     against "a", the adversary closes the arm whose blocks spoke for it most.
     """
-    _, policy = question()
+    _, policy = question(noise)
     rng = np.random.default_rng(seed)
     policy = policy.clone(seed=seed)
     closed = False
@@ -42,7 +45,7 @@ def run(seed):
         if policy.stopped:
             break
         pull = policy.ask()
-        policy.tell(pull, float(rng.random() < 0.5))
+        policy.tell(pull, float(rng.random() < 0.5) if noise == "range" else rng.normal(0, 0.5))
         if not closed and policy.told > 60 and policy._wealth[0] > 1.0:
             policy.close_arm(min("bcd", key=lambda arm: pair(policy, arm)))
             closed = True
@@ -57,11 +60,65 @@ def pair(policy, arm):
 
 
 @pytest.mark.statistical
-def test_whoever_closes_arms_by_the_results_makes_answers_wrong_no_more_often_than_stated():
+@pytest.mark.parametrize("noise", NOISE)
+def test_whoever_closes_arms_by_the_results_makes_answers_wrong_no_more_often_than_stated(noise):
     number = runs(12, whole=2_000)
-    wrong = sum(run(seed) for seed in range(number))
+    wrong = sum(run(noise, seed) for seed in range(number))
     # One arm is closed, and it may have been as right as any other.
     assert wrong / number <= tolerated(2 * DELTA, number)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("fails", [True, False], ids=["failed", "open"])
+@pytest.mark.parametrize("measures", [False, True], ids=["one measure", "measures"])
+def test_closing_an_arm_without_results_gives_the_best_of_the_others(measures, fails, groups):
+    noise = {"measures": ["effect", "harm"]} if measures else {}
+    spread = {"noise_std": {"effect": 1.0, "harm": 1.0}, "objective": "effect"}
+    noise |= spread if measures else {"noise_std": 1.0, "floors": None}
+    policy = BlockBetting(Problem(["a", "b", "broken"], groups, **noise), delta=0.05, seed=1)
+    rng = np.random.default_rng(4)
+    for _ in range(400):
+        pull = policy.ask()
+        if pull.arm == "broken":
+            if fails:
+                policy.fail(pull)
+            continue
+        effect = rng.normal(float(pull.arm == "b"))
+        policy.tell(pull, {"effect": effect, "harm": rng.normal()} if measures else effect)
+    assert set(policy.recommend().candidates) == {"b", "broken"}
+    assert policy.asked - policy.told < 200
+    policy.close_arm("broken")
+    found = policy.recommend()
+    assert found.arm == "b"
+    assert found.confidence == 0.95
+    assert "without broken" in found.reason
+    assert found.guarantee.proven
+    assert found.guarantee.statement.endswith(
+        "at most 0.05, whatever results made people close arms"
+    )
+
+
+def test_with_known_noise_pulls_that_bets_on_a_closed_arm_lack_weaken_the_guarantee():
+    problem = Problem(ARMS, ["x"], noise_std=1.0, floors=None)
+    closed = {}
+    for closes in ("the leader", "another arm"):
+        policy = BlockBetting(problem, delta=1e-6, seed=1)
+        rng = np.random.default_rng(2)
+        while policy._blocks.planned < 12 or not policy._blocks.unissued_of_oldest:
+            pull = policy.ask()
+            policy.tell(pull, rng.normal(ARMS.index(pull.arm)))
+        block = policy._blocks.unissued_actions_of_oldest
+        assert policy.recommend().leader == "d"
+        assert {0, 3} <= {*block} or {1, 3} <= {*block} or {2, 3} <= {*block}
+        arm = "d" if closes == "the leader" else ARMS[min(block)]
+        policy.close_arm(arm)
+        assert f"{block[ARMS.index(arm)]} planned pull" in policy.remarks_on_arms()[0]
+        assert "worst" not in policy.remarks_on_arms()[0]
+        closed[closes] = policy
+    assert closed["another arm"].guarantee.proven
+    weak = closed["the leader"].guarantee
+    assert not weak.proven
+    assert "of a closed arm got lost" in weak.assumptions[-1]
 
 
 @pytest.mark.parametrize("options", [{}, {"max_pulls": 200, "planned_end": True}])
@@ -86,6 +143,7 @@ QUESTIONS = {
         ARMS[:3], GROUPS, measures={"cured": (0, 1), "harmed": (0, 1)}, objective="cured",
         ceilings={"harmed": 0.6},
     ),
+    "known noise": Problem(ARMS[:3], GROUPS, noise_std=0.5, floors=None),
 }  # fmt: skip
 OPTIONS = {
     "worst": {},
@@ -189,10 +247,10 @@ def happen(study, problem, closings, seed):
 def test_a_policy_restored_at_every_step_ends_as_one_that_never_paused(
     name, losses, closings, delta
 ):
-    problem = QUESTIONS[name]
-    policy = BlockBetting(
-        problem, max_pulls=END, planned_end=True, seed=1, delta=delta, **OPTIONS[losses]
-    )
+    problem, options = QUESTIONS[name], {**OPTIONS[losses]}
+    if name == "known noise":
+        options.pop("max_replacements", None)
+    policy = BlockBetting(problem, max_pulls=END, planned_end=True, seed=1, delta=delta, **options)
     study = Together(policy, policy.clone())
     happen(study, problem, CLOSINGS[closings], seed=1)
     plain, paused = study.policies

@@ -117,12 +117,25 @@ def test_the_right_answer_is_ever_excluded_in_at_most_delta_of_studies(settings,
 # ------------------------------------------------------- what is in no bet, what is
 
 
-@pytest.mark.parametrize("is_lost", [lambda pull: True, lambda pull: pull.tag > 0])
+@pytest.mark.parametrize("is_lost", [lambda pull: pull.number == 25, lambda pull: pull.tag > 0])
 def test_a_loss_weakens_the_label_of_known_noise_only_in_a_bet_or_not(is_lost) -> None:
     for settings, proven in (({}, False), ({"noise_std": None, "reward_range": (-9, 9)}, True)):
         policy = BlockBetting(problem(**settings), delta=0.1, seed=0)
         policy.fail(until(policy, is_lost))
         assert policy.guarantee.proven is proven
+
+
+def test_a_loss_weakens_the_label_of_known_noise_once_its_cell_has_a_result() -> None:
+    policy = BlockBetting(problem(), delta=0.1, seed=0)
+    lost = policy.ask()
+    policy.fail(lost)
+    assert policy.guarantee.proven
+    again = until(policy, lambda pull: pull.action == lost.action)
+    assert policy.guarantee.proven
+    policy.tell(again, 0.0)
+    assert "1 pull got lost" in policy.guarantee.assumptions[-1]
+    policy.tell(lost, 0.0)
+    assert policy.guarantee.proven
 
 
 def test_a_correction_of_what_is_in_no_bet_leaves_the_label() -> None:

@@ -298,8 +298,8 @@ def test_one_measure_by_name_is_pulled_as_one_without(limits):
         assert wealth[0] == pytest.approx(wealth[1], rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("best", [0.58, 0.9])
-def test_losses_hide_the_same_of_one_measure_by_name_as_of_one_without(best):
+@pytest.mark.parametrize(("best", "results"), [(0.58, 4), (0.9, 4), (0.9, 0)])
+def test_losses_hide_the_same_of_one_measure_by_name_as_of_one_without(best, results):
     """Draw for draw, where the two plan for the same variances, and with a limit."""
     plain = Problem(3, 1, floors=0.111, noise_std=0.5)
     named = Problem(3, 1, measures=["y"], floors={"y": 0.111}, noise_std={"y": 0.5})
@@ -310,7 +310,7 @@ def test_losses_hide_the_same_of_one_measure_by_name_as_of_one_without(best):
         assert first.action == second.action
         reward = float(rng.normal(means[first.action], 0.5))
         issued += first.action == 2
-        if first.action == 2 and issued > 4:
+        if first.action == 2 and issued > results:
             policies[0].fail(first)
             policies[1].fail(second)
         else:
@@ -340,6 +340,33 @@ def test_an_arm_that_loses_everything_does_not_keep_others_from_being_compared(
     play_with_losses(policy, Two([0.2, 0.6, third], 0.2, noise), loses_third, seed=1, most=1_000)
     assert policy.recommend().candidates == ("new", "third")
     assert policy.progress().remaining is None
+
+
+@pytest.mark.parametrize(
+    ("noise", "broken", "ceiling", "how"),
+    effort.covering(OF_TWO, [0, 2], [None, 0.9], ["fails", "open", "without harm"]),
+)
+def test_an_arm_that_never_gives_a_result_does_not_keep_others_from_being_compared(
+    noise, broken, ceiling, how
+):
+    limits = {} if ceiling is None else {"ceilings": {"harm": ceiling}}
+    problem = Problem(3, 1, objective="effect", **limits, **OF_TWO[noise])
+    policy = BlockBetting(problem, delta=0.05, seed=2)
+    world, rng, of_broken = Two([0.2, 0.9, 0.5], 0.2, noise), np.random.default_rng(1), 0
+    while policy.asked < 600 and not policy.stopped:
+        pull = policy.ask()
+        outcome = world.sample(pull, rng)
+        of_broken += pull.action == broken
+        if pull.action != broken:
+            policy.tell(pull, outcome)
+        elif how == "fails":
+            policy.fail(pull)
+        elif how == "without harm":
+            policy.tell(pull, outcome | {"harm": None})
+    assert {*policy.recommend().candidates} - {str(broken)} == {"1"}
+    assert of_broken < 0.5 * policy.asked
+    # What is missing of an arm on which no bet is weakens nothing.
+    assert policy.guarantee.proven or (noise, how) == ("normal", "without harm")
 
 
 @pytest.mark.parametrize("limits", [{}, {"ceilings": {"harm": 0.9}}], ids=["no limits", "ceiling"])

@@ -217,6 +217,24 @@ def pulls_of(problem, seeds):
     return np.mean(found)
 
 
+@pytest.mark.parametrize("fails", [True, False], ids=["failed", "open"])
+def test_an_arm_that_never_gives_a_result_is_not_waited_for_and_can_be_closed(fails):
+    problem = problem_of(("now", "broken", "b"))
+    policy, units = BlockBetting(problem, delta=0.05, seed=1), Units(problem, 3, gap=1.0)
+    for _ in range(400):
+        unit = units.arrive()
+        pull = policy.ask(**unit)
+        if pull.arm != "broken":
+            policy.tell(pull, units.reward(pull.arm, unit["prediction"]))
+        elif fails:
+            policy.fail(pull)
+    assert set(policy.recommend().candidates) == {"broken", "b"}
+    assert any("no result of broken / x, broken / y" in said for said in policy.warnings())
+    policy.close_arm("broken")
+    assert (policy.recommend().arm, policy.recommend().confidence) == ("b", 0.95)
+    assert policy.guarantee.proven
+
+
 def test_predictions_save_about_the_variance_that_they_explain():
     """They explain .64: a third of the pulls remain; four runs of each, which vary by a third."""
     problem = problem_of()

@@ -206,8 +206,8 @@ class Policy(ShownInNotebooks, Resumable, ABC):
             If there is no such arm, it is closed, or no other arm is open.
         """
         raise NotSupported(
-            f"{type(self).__name__} cannot close an arm: subpopulations.BlockBetting can, if "
-            "rewards have a range; otherwise stop the study"
+            f"{type(self).__name__} cannot close an arm: subpopulations.BlockBetting can, unless "
+            "all pulls are assigned; otherwise stop the study"
         )
 
     def close_group(self, group: Any) -> None:

@@ -83,20 +83,33 @@ def said_of_standstill(waiting: int, lacking: Mapping[str, int]) -> tuple[str, .
     return (f"{said}: tell them, or fail those that will not come",)
 
 
-def said_of_awaited(names: Sequence[str]) -> tuple[str, ...]:
-    """Return a warning if nothing can be compared before a result of each of these comes.
+def said_of_awaited(names: Sequence[str], *, by_all: bool = False) -> tuple[str, ...]:
+    """Return a warning if there is no result of some arms, and nothing bounds their rewards.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What has given no result.
+    by_all : bool, optional
+        Whether all comparisons wait for these results, instead of those with the arms only.
 
     Examples
     --------
     >>> said_of_awaited([])
     ()
-    >>> print(*said_of_awaited(["b", "c"]))
-    nothing is compared before there are results of b, c: all pulls of these got lost so far
+    >>> for said in said_of_awaited(["b / x", "b / y"]):
+    ...     print(*said.split(": "), sep=chr(10))
+    no result of b / x, b / y has come
+    such an arm can be neither the answer nor ruled out; find out why, or close it
+    >>> print(*said_of_awaited(["b"], by_all=True))
+    no result of b has come: nothing can be compared before one does
     """
     if not names:
         return ()
-    said = f"nothing is compared before there are results of {listed(names)}"
-    return (f"{said}: all pulls of these got lost so far",)
+    known = "such an arm can be neither the answer nor ruled out; find out why, or close it"
+    if by_all:
+        known = "nothing can be compared before one does"
+    return (f"no result of {listed(names)} has come: {known}",)
 
 
 def said_of_open_pulls(number: int) -> tuple[str, ...]:
@@ -141,8 +154,10 @@ def said_of_lost_pulls(lost: Mapping[str, int], arms: int) -> tuple[str, ...]:
     return (f"lost pulls by arm: {named}{rest}",)
 
 
-def said_of_never_made(number: int, closed: Mapping[str, int] | None = None) -> tuple[str, ...]:
-    """Return what a reader must know about planned pulls that count as their worst.
+def said_of_never_made(
+    number: int, closed: Mapping[str, int] | None = None, *, have_worst: bool = True
+) -> tuple[str, ...]:
+    """Return what a reader must know about planned pulls that are not made.
 
     Parameters
     ----------
@@ -150,6 +165,8 @@ def said_of_never_made(number: int, closed: Mapping[str, int] | None = None) -> 
         Planned pulls that nobody came for, and failed ones to make again.
     closed : mapping of str to int, optional
         Planned pulls of each closed arm and group.
+    have_worst : bool, optional
+        Whether they count as their worst; with a known noise they are left out.
 
     Examples
     --------
@@ -158,6 +175,8 @@ def said_of_never_made(number: int, closed: Mapping[str, int] | None = None) -> 
     >>> print(*said_of_never_made(2, {"arm D": 1}), sep=chr(10))
     2 planned pulls count as their worst because nobody has made them
     1 planned pull of the closed arm D is not made, and counts as its worst
+    >>> print(*said_of_never_made(0, {"arm D": 2}, have_worst=False))
+    2 planned pulls of the closed arm D are not made
     """
     found = []
     if number:
@@ -166,9 +185,10 @@ def said_of_never_made(number: int, closed: Mapping[str, int] | None = None) -> 
             known = "count as their worst because nobody has made them"
         found.append(f"{plural(number, 'planned pull')} {known}")
     for name, own in (closed or {}).items():
-        known = "is not made, and counts as its worst"
+        known, worst = "is not made", ", and counts as its worst"
         if own > 1:
-            known = "are not made, and count as their worst"
+            known, worst = "are not made", ", and count as their worst"
+        known += worst if have_worst else ""
         found.append(f"{plural(own, 'planned pull')} of the closed {name} {known}")
     return tuple(found)
 

@@ -707,7 +707,7 @@ class LiveBlocks:
         blocks = self.state.blocks
         sums = self.unit * blocks.settled_sums + self.centre * blocks.came
         missing = blocks.lost * losses_count
-        if self._any_as_worst and not losses_count:
+        if self.has_worst_values and self._any_as_worst and not losses_count:
             missing = self._counted_as_worst()
         return Settled(blocks.came.copy(), sums, missing)
 
@@ -725,7 +725,7 @@ class LiveBlocks:
         names = "results", "losses", "sums", "squares"
         counts, losses, sums, squares = (self.in_paid_blocks(f"blocks.{name}") for name in names)
         losses = losses * losses_count
-        if self._any_as_worst and not losses_count:
+        if self.has_worst_values and self._any_as_worst and not losses_count:
             losses = self._counted_as_worst_in_blocks()
         return BlockResults(
             counts,
@@ -773,6 +773,23 @@ class LiveBlocks:
             return self.outside >= max(_MANY_OUTSIDE, _LONG_OUTSIDE * asked)
         return bool(is_overtaken.plain(self.state.blocks, len(self.paid) == first))
 
+    @property
+    def holds_back_others(self) -> bool:
+        """Whether later blocks wait only for pulls of the oldest that were asked for."""
+        return not self.finished and self._number.item() > 1 and self.unissued_of_oldest == 0
+
+    def waits_for_no_bet(self, open_pulls: Iterable[tuple[int, int, int]]) -> bool:
+        """Return whether no bet is on the open pulls of the oldest block, and it is overtaken.
+
+        Parameters
+        ----------
+        open_pulls : iterable of (int, int, int)
+            Number, action and tag of its pulls in flight.
+        """
+        is_any_bet_on = any(tag >= 0 for _, _, tag in open_pulls)
+        kept = len(self.paid) == self._first.item()
+        return not is_any_bet_on and bool(is_overtaken.plain(self.state.blocks, kept))
+
     @cached_property
     def has_worst_values(self) -> bool:
         """Whether rewards have a range, and so every bet has a worst value."""
@@ -783,7 +800,7 @@ class LiveBlocks:
 
         Also return that no more lost pulls are made again, if that is so.
         """
-        said = said_of_open_pulls(len(self._overdue))
+        said = said_of_open_pulls(len(self.open_as_worst))
         limit = self.limit_reached
         return said if limit is None else (*said, said_of_replacements(limit))
 
@@ -870,10 +887,12 @@ class LiveBlocks:
     @property
     def open_as_worst(self) -> tuple[int, ...]:
         """The numbers of the open pulls that count as their worst."""
-        return tuple(sorted(self._overdue))
+        return tuple(sorted(self._overdue)) if self.has_worst_values else ()
 
     def close_oldest(self, open_pulls: Iterable[tuple[int, int, int]]) -> bool:
         """Count the open pulls of the oldest block as their worst; return whether this closed it.
+
+        With a known noise, no bet is on them.
 
         Parameters
         ----------
@@ -898,8 +917,9 @@ class LiveBlocks:
     def close_arm(self, arm: int, actions: Iterable[int], rules: Any) -> None:
         """Make an arm no answer any more, and issue none of its planned pulls.
 
-        These count as their worst. Answers that were ruled out are judged again, since evidence
-        from blocks with this arm as their target counts no longer.
+        These count as their worst; with a known noise they are left out. If the arm was ever the
+        target of a block, answers that were ruled out are judged again, since evidence from its
+        blocks counts no longer.
 
         Parameters
         ----------
@@ -910,15 +930,19 @@ class LiveBlocks:
         rules : NamedTuple
             The constants of the method, for `decide`.
         """
-        rejected = self.state.book.rejected
-        rejected[arm] = CLOSED
-        rejected[rejected != CLOSED] = 0
+        book = self.state.book
+        book.rejected[arm] = CLOSED
+        if book.led[arm]:
+            book.rejected[book.rejected != CLOSED] = 0
+        elif not book.stated[arm].any():
+            # The arm without limits was why "none" was impossible.
+            book.rejected[-1] = 0
         self.issue_none(actions)
         if not self.finished:
             decide.plain(rules, self.state)
 
     def issue_none(self, actions: Iterable[int]) -> None:
-        """Issue no pull that is still planned of some actions: these pulls count as their worst."""
+        """Issue no pull that is still planned of some actions, as if these pulls had been lost."""
         before, blocks = self._first.item(), self.state.blocks
         arrays = self.as_worst, self._floats, self._integers
         for serial in range(before, before + self._number.item()):

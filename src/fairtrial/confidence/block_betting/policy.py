@@ -34,6 +34,7 @@ from fairtrial.core.wording import (
     MANY_WAIT,
     listed,
     plural,
+    said_of_awaited,
     said_of_lost_pulls,
     said_of_never_made,
     said_of_standstill,
@@ -45,6 +46,9 @@ __all__ = ["BlockPolicy", "answers_with_wealth"]
 Floats = NDArray[np.float64]
 
 _LEFT_OVER = "of blocks that were not complete when the study ended"
+
+_MANY_LOST = 5
+"""Lost pulls without any result that are worth a warning if nothing can be planned."""
 
 
 class BlockPolicy(FixedConfidencePolicy):
@@ -190,14 +194,31 @@ class BlockPolicy(FixedConfidencePolicy):
     def _after_news(self) -> None:
         if self._cuts is not None:
             return
-        while self._blocks.is_overtaken(self.asked):
-            pulls = [(n, *self._outstanding[n]) for n in self._open_of_oldest]
-            if not self._blocks.close_oldest(pulls):
+        while self._need_not_wait:
+            if not self._blocks.close_oldest(self._open_pulls_of_oldest):
                 break
         if not self._finished:
             self._told_at_decision = -1
         elif self._told_at_decision < 0:
             self._told_at_decision = self.told
+
+    @property
+    def _need_not_wait(self) -> bool:
+        """Whether the oldest block need not wait any longer for its open pulls."""
+        blocks = self._blocks
+        if blocks.has_worst_values:
+            return blocks.is_overtaken(self.asked)
+        if not blocks.holds_back_others:
+            return False
+        # No bet is on an arm without results, but bets on others have no worst value.
+        pulls = self._open_pulls_of_oldest
+        are_silent = not any(self._has_results(action) for _, action, _ in pulls)
+        return are_silent and blocks.waits_for_no_bet(pulls)
+
+    @property
+    def _open_pulls_of_oldest(self) -> list[tuple[int, int, int]]:
+        """Number, action and tag of the open pulls that the oldest open block waits for."""
+        return [(number, *self._outstanding[number]) for number in self._open_of_oldest]
 
     # -------------------------------------------------------------------- report
 
@@ -283,7 +304,8 @@ class BlockPolicy(FixedConfidencePolicy):
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict, what delays the evidence, and unequal losses."""
-        found = (*self._contradicted(), *self._standstill)
+        awaited = said_of_awaited(self._awaited_by_all, by_all=True)
+        found = (*self._contradicted(), *self._standstill, *awaited)
         return (*found, UNEQUAL_LOSSES) if self._loses_unequally else found
 
     def remarks(self) -> tuple[str, ...]:
@@ -305,7 +327,8 @@ class BlockPolicy(FixedConfidencePolicy):
 
     def _said_of_never_made(self) -> tuple[str, ...]:
         of_closed = self._never_made_of_closed()
-        return said_of_never_made(self._planned_never_made.total() - of_closed.total(), of_closed)
+        others = self._planned_never_made.total() - of_closed.total()
+        return said_of_never_made(others, of_closed, have_worst=self._blocks.has_worst_values)
 
     @property
     def _planned_never_made(self) -> Counter[int]:
@@ -386,14 +409,26 @@ class BlockPolicy(FixedConfidencePolicy):
         doubts = "; ".join(self.guarantee.doubts)
         if doubts or not self._leaves_out_losses:
             return doubts
-        called_back = [number for number, _, _ in self._blocks.called_back]
-        lost = len(self._lost.keys() - called_back)
+        lost = self._lost_where(has_results=True)
         return f"{plural(lost, 'pull')} got lost, perhaps because of the values" if lost else ""
 
     @property
     def _leaves_out_losses(self) -> bool:
         """Whether means leave out lost results without an assumption about the reasons."""
         return False
+
+    def _lost_where(self, *, has_results: bool) -> int:
+        """Return the number of lost pulls of actions with results, or of those without."""
+        called_back = {number for number, _, _ in self._blocks.called_back}
+        return sum(
+            self._has_results(action) == has_results
+            for number, (action, _) in self._lost.items()
+            if number not in called_back
+        )
+
+    def _has_results(self, action: int) -> bool:
+        """Return whether there are means or bets that can leave out lost pulls of an action."""
+        return True
 
     @property
     def _losses_count(self) -> bool:
@@ -529,6 +564,22 @@ class BlockPolicy(FixedConfidencePolicy):
         lacking = Counter(self._open_of_oldest.values()) + unasked
         return said_of_standstill(waiting, {self._name_of(a): lacking[a] for a in sorted(lacking)})
 
+    @property
+    def _awaited_by_all(self) -> list[str]:
+        """What has given no result although no block can be planned before one comes."""
+        return []
+
+    def _names_without(self, results: Floats) -> list[str]:
+        """Return the names of actions without a result although they were often asked for.
+
+        `results`: their number, by action.
+        """
+        lost = Counter(action for action, _ in self._lost.values())
+        actions = {action for action, number in lost.items() if number >= _MANY_LOST}
+        if self.told >= MANY_WAIT:
+            actions |= lost.keys() | {action for action, _ in self._outstanding.values()}
+        return [self._name_of(action) for action in sorted(actions) if results[action] == 0.0]
+
     def _name_of(self, action: int) -> str:
         return " / ".join(map(str, self.problem.labels(action).values()))
 
@@ -653,8 +704,13 @@ class BlockPolicy(FixedConfidencePolicy):
         return self._cuts is None and super()._can_run(environment, horizon, parallel)
 
     def _left_out(self, results: float) -> int:
-        """Return the number of pulls without a result; `results`: number of all results."""
-        return self._blocks.lost if self._cuts is None else self._ended_units - int(results)
+        """Return the number of pulls without a result; `results`: number of all results.
+
+        Of actions without any, there are no means or bets that could leave them out.
+        """
+        if self._cuts is not None:
+            return self._ended_units - int(results)
+        return self._blocks.lost - self._lost_where(has_results=False)
 
     @property
     def _ended_units(self) -> int:
@@ -678,7 +734,9 @@ class BlockPolicy(FixedConfidencePolicy):
             return f"all {len(self._cuts.actions):,} units of the experiment are used"
         if self._end is not None:
             return "; ".join([self._end_in_words(self._end), *self._said_of_never_made()])
-        return "; ".join([super()._ending, *said_of_never_made(0, self._never_made_of_closed())])
+        of_closed, have_worst = self._never_made_of_closed(), self._blocks.has_worst_values
+        said = said_of_never_made(0, of_closed, have_worst=have_worst)
+        return "; ".join([super()._ending, *said])
 
     def _end_in_words(self, end: int) -> str:
         """Return that the planned end is reached, and how many pulls were asked for if not `end`.

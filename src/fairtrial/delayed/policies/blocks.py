@@ -569,6 +569,11 @@ class BlockBetting(BlockPolicy):
     def _contradicts_noise(self) -> bool:
         return not self._bounded and NoiseTest(self._blocks.state.settled_noise).contradicted
 
+    @property
+    def _awaited_by_all(self) -> list[str]:
+        is_any_planned = self._blocks.planned > 1
+        return [] if is_any_planned else self._names_without(self._blocks.state.counts)
+
     def _contradicted(self) -> tuple[str, ...]:
         if not self._contradicts_noise:
             return ()

@@ -49,6 +49,9 @@ RIDGE = 1e-10
 MANY, FEW = 500, 16
 """With MANY arms and targets or more, a plan uses only the FEW times rank that matter most."""
 
+_LARGE = 20.0
+"""In a block with that many pulls, one more that counts as its worst value costs little."""
+
 LIVE_PER_PULL = 400
 """Live candidates per pull of a block: each of them costs a bet in every block."""
 
@@ -443,6 +446,32 @@ def _what_matters(
     return hardest, np.argsort(scores, kind="mergesort")[:few]
 
 
+@kernel
+def _without_silent(model: Model, state: State) -> Model:
+    """Return the model to plan with: an arm of which all pulls got lost measures nothing.
+
+    The others measure all directions, or nothing could be planned.
+    """
+    arms = model.arms.copy()
+    for k in range(state.counts.size):
+        for i in range(arms.shape[1] if _is_silent(state, k) else 0):
+            arms[k, i] = 0.0
+    return Model(arms, model.candidates, model.rest, model.start, model.opening, model.deviations)
+
+
+@inlined
+def _is_silent(state: State, k: int) -> bool:
+    return state.counts[k] == 0.0 and state.lost[k] > 0.0
+
+
+@uncounted
+def _try_silent_again(rules: Rules, state: State, size: float, planned: Floats) -> None:
+    """Give a block one pull of each silent arm, unless it costs much that it may be lost."""
+    for k in range(planned.size):
+        if _is_silent(state, k) and (size >= _LARGE or not rules.bounded):
+            planned[k] += 1.0
+
+
 @apart
 def plan_block(model: Model, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
     """Plan the next block and freeze its counts and bets.
@@ -489,15 +518,17 @@ def plan_block(model: Model, rules: Rules, state: State, batch: float, assigned:
     left = pulls_until_end(rules, state.blocks)
     size = size_until_end(size, left)
     planned = np.empty(arms)
+    known = _without_silent(model, state)
     if arms + targets.shape[0] > MANY:
-        value = plan_large(model, rules, targets, size, state.shares, planned)
+        value = plan_large(known, rules, targets, size, state.shares, planned)
     else:
         shares = np.zeros(arms)
-        value = find_design(model, rules.steps, targets, state.shares, shares)
-        block_counts(model, shares, targets, size, rules.excess * value / size, planned)
+        value = find_design(known, rules.steps, targets, state.shares, shares)
+        block_counts(known, shares, targets, size, rules.excess * value / size, planned)
         for k in range(arms):
             state.shares[k] = shares[k]
     state.forecast[0] = 2.0 * noise * value
+    _try_silent_again(rules, state, size, planned)
     if left < math.inf:
         fit_to_end(planned, size, left)
     if assigned.size:

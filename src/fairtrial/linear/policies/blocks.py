@@ -441,6 +441,11 @@ class BlockBetting(BlockPolicy):
         wealth = self._standing.wealth[0]
         return {**parts, "answers": answers_with_wealth(labels, wealth, rejected)}
 
+    @property
+    def _awaited_by_all(self) -> list[str]:
+        is_any_planned = self._blocks.planned > 0
+        return [] if is_any_planned else self._names_without(self._blocks.state.counts)
+
     def _contradicted(self) -> tuple[str, ...]:
         return self._findings.warnings()
 

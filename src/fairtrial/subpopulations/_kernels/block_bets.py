@@ -355,7 +355,7 @@ def _freeze(
             if weight == 0.0:
                 continue
             count = state.blocks.planned[slot, arm * groups + group]
-            if count == 0.0:
+            if count == 0.0 or (state.counts[arm, group] == 0.0 and not rules.bounded):
                 bets.ledger[slot, bet] = NO_BET
                 return
             mean = control_means[group] if row == CONTROL else means[arm, group] + lift

@@ -69,7 +69,7 @@ def next_cell(
         if cell >= 0:
             return cell, serial
         helps = has_place_for_another(state.blocks, group, groups, _MOST_UNFILLED)
-        if not helps or not can_plan(model, rules, state):
+        if not helps or not can_plan(model, state):
             if pulls_until_end(rules, state.blocks) <= 0.0:
                 return NONE_LEFT, OUTSIDE
             state.blocks.pulls[0] += 1
@@ -91,7 +91,7 @@ def open_assigned_block(
     begin_block: Any,
 ) -> None:
     """Open a block of externally assigned pulls, by cell; freeze its bets if it can be planned."""
-    if can_plan(model, rules, state):
+    if can_plan(model, state):
         plan_block(model, rules, state, 0.0, assigned, ANY_GROUP)
     else:
         begin_block(state, next_slot(state.blocks))

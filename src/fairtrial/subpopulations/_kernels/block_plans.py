@@ -8,8 +8,10 @@ import numpy as np
 from fairtrial.confidence.block_betting.blocks import FIXED, Blocks, draw_action
 from fairtrial.confidence.block_betting.book import CLOSED, Book
 from fairtrial.confidence.block_betting.hidden import (
+    HIDDEN,
     HOPELESS,
     MOST_WASTED,
+    is_any_hidden,
     leave_out_wasted,
 )
 from fairtrial.confidence.block_betting.plan_steps import take_steps
@@ -81,21 +83,95 @@ NOTHING = 1e-300
 
 
 @uncounted
-def can_plan(model: Model, rules: Rules, state: State) -> bool:
-    """Return whether every cell that matters has a mean, as a plan needs.
-
-    With a known range, cells are enough whose results have all been lost so far.
-    """
+def can_plan(model: Model, state: State) -> bool:
+    """Return whether every cell that matters has a result, or need not be waited for."""
     groups = model.weights.size
     for k in range(state.counts.shape[0]):
         is_open = state.book.rejected[k] != CLOSED
         for group in range(groups):
-            known = state.counts[k, group]
-            if rules.bounded:
-                known += state.blocks.lost[k * groups + group]
-            if is_open and model.active[k, group] > 0.0 and known < 1.0:
+            is_missing = model.active[k, group] > 0.0 and state.counts[k, group] == 0.0
+            cell = k * groups + group
+            if is_open and is_missing and not stays_away(state.blocks, state.counts, cell):
                 return False
     return True
+
+
+@inlined
+def stays_away(blocks: Blocks, counts: Floats, cell: int) -> bool:
+    """Return whether a plan need not wait for the first result of a cell.
+
+    Its first pulls are lost; or they are open, and other cells, some of them in its group, have
+    given as many results as the first block has pulls. `counts`: results by cell.
+    """
+    if blocks.lost[cell] > 0.0:
+        return True
+    slot = blocks.first[0] % blocks.waiting.size
+    if blocks.first[0] > 0 or blocks.to_issue[slot, cell] > 0.0:
+        return False
+    groups = counts.shape[1]
+    in_group = 0.0
+    for k in range(counts.shape[0]):
+        in_group += counts[k, cell % groups]
+    return in_group > 0.0 and sum_of(counts) >= sum_of(blocks.planned[slot])
+
+
+@uncounted
+def mark_silent(
+    active: Floats, counts: Floats, book: Book, bounded: bool, silent: Booleans
+) -> None:
+    """Mark the arms that cannot be compared, because a cell that matters has no result.
+
+    They can if rewards have a known range, because a lost pull then counts as its worst. No arm is
+    marked if no other live arm is left. On entry, `silent` is False.
+    """
+    arms, groups = counts.shape
+    are_others = False
+    for k in range(arms):
+        for group in range(groups):
+            is_unknown = active[k, group] > 0.0 and counts[k, group] == 0.0
+            silent[k] = silent[k] or (is_unknown and not bounded)
+        are_others = are_others or not (silent[k] or book.rejected[k])
+    for k in range(arms):
+        silent[k] = silent[k] and are_others
+
+
+@uncounted
+def hide_silent(silent: Booleans, needs: Floats) -> None:
+    """Let no plan wait for silent arms."""
+    for k in range(silent.size):
+        if silent[k] and needs[k] >= 0.0:
+            needs[k] = HIDDEN
+
+
+@uncounted
+def try_silent_again(
+    active: Floats,
+    counts: Floats,
+    leader: int,
+    needs: Floats,
+    shares: Floats,
+    support: Booleans,
+    number: int,
+) -> int:
+    """Give a block one pull of each cell that keeps an arm hidden; return its number of cells.
+
+    If nothing else can be settled, its other pulls are of the leader.
+    """
+    arms, groups = counts.shape
+    is_any_open = leader == arms
+    for item in range(needs.size):
+        is_any_open = is_any_open or needs[item] >= 0.0
+    is_waiting = is_any_hidden(needs) and not is_any_open
+    for k in range(arms):
+        for group in range(groups):
+            if is_waiting and support[k, group] != (k == leader and active[k, group] > 0.0):
+                support[k, group] = k == leader
+                number += 1 if k == leader else -1
+            if needs[k] == HIDDEN and active[k, group] > 0.0 and counts[k, group] == 0.0:
+                number += not support[k, group]
+                support[k, group] = True
+                shares[k, group] = 0.0
+    return number
 
 
 @uncounted
@@ -165,7 +241,7 @@ def find_leader(
     alternative: Alternative,
     passed: Booleans,
 ) -> int:
-    """Return the best live answer by the estimates; nothing is `passed` over yet.
+    """Return the best live answer by the estimates, without arms that are `passed` over.
 
     It is the best feasible arm; if there is none, "none"; if that is rejected, the least infeasible
     arm.
@@ -178,7 +254,7 @@ def find_leader(
         return arms
     least = math.inf
     for k in range(arms):
-        if not state.book.rejected[k]:
+        if not (passed[k] or state.book.rejected[k]):
             short = shortfall(k, means, precisions, alternative)
             if short < least:
                 least = short
@@ -210,7 +286,7 @@ def find_runner_up(
 @kernel
 def leader_now(model: Model, rules: Rules, state: State) -> int:
     """Return the leader by all data so far; -1 before every cell that matters has data."""
-    if not can_plan(model, rules, state):
+    if not can_plan(model, state):
         return -1
     means = np.empty(model.active.shape)
     variances = np.empty(model.active.shape)
@@ -219,6 +295,7 @@ def leader_now(model: Model, rules: Rules, state: State) -> int:
     divide(precisions, state.counts, variances)
     alternative = alternative_at(model, model.limits, control_means_of(model, means))
     passed = np.zeros(model.active.shape[0], dtype=np.bool_)
+    mark_silent(model.active, state.counts, state.book, rules.bounded, passed)
     return find_leader(state, means, precisions, alternative, passed)
 
 
@@ -791,8 +868,12 @@ def extra_cell(
     for k in range(arms):
         for column in range(groups):
             wanted = active[k, column] > 0.0 and (group < 0 or column == group)
-            if wanted and counts[k, column] < least:
-                least = counts[k, column]
+            known = counts[k, column]
+            if known == 0.0:
+                # Its pulls so far are in flight, or lost.
+                known = blocks.pulls[0] / counts.size
+            if wanted and known < least:
+                least = known
                 best = k * groups + column
     return best
 

@@ -17,7 +17,7 @@ from fairtrial.subpopulations._kernels.block_losses import (
     with_all_results,
     without_losses,
 )
-from fairtrial.subpopulations._kernels.block_plans import best_feasible, fill_present
+from fairtrial.subpopulations._kernels.block_plans import best_feasible, fill_present, mark_silent
 from fairtrial.subpopulations._kernels.block_state import Estimates, Rules, State, View
 from fairtrial.subpopulations._kernels.control_limits import (
     ROLES,
@@ -86,7 +86,7 @@ def find_target(
     """Return the answer that the next block compares with others; the leader is an arm.
 
     It is the leader or, if losses make it slow, an arm that rules out others sooner. Mark in
-    `passed` the arms that are better by the estimates.
+    `passed` the arms that are better by the estimates; on entry, it marks silent ones.
     """
     arms = means.shape[0]
     alternative = alternative_at(model, model.limits, control_means_of(model, means))
@@ -96,7 +96,7 @@ def find_target(
     times, at_best, others = np.empty(arms + 1), np.empty(arms + 1), np.empty(arms + 1)
     _fill_times(model, rules, state, leader, counted, means, variances, times)
     _fill_times(model, rules, state, leader, ideal, means, variances, at_best)
-    tried = np.zeros(arms, dtype=np.bool_)
+    tried = passed.copy()
     target = tried_last = leader
     for _ in range(MOST_TRIED - 1):
         tried[tried_last] = True
@@ -136,4 +136,8 @@ def _fill_times(
     lam = np.empty((needs.size, ROLES, means.shape[1]))
     equally = View(view.alternative, view.seen, precisions)
     fill_present(target, equally, losses, needs, lam, values)
+    silent = np.zeros(means.shape[0], dtype=np.bool_)
+    mark_silent(model.active, state.counts, state.book, rules.bounded, silent)
+    for k in range(silent.size):
+        values[k] = 0.0 if silent[k] else values[k]
     fill_times(state.book, needs, values, rules.cost, target, times)

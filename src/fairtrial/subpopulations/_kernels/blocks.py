@@ -29,6 +29,7 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.block_betting.book import fill_needs
+from fairtrial.confidence.block_betting.hidden import is_any_hidden
 from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
 from fairtrial.core.arithmetic import copy_into
@@ -60,14 +61,17 @@ from fairtrial.subpopulations._kernels.block_plans import (
     find_leader,
     find_runner_up,
     find_shares,
+    hide_silent,
     is_worth_a_bet,
     keep_open,
     leader_now,
     list_items,
+    mark_silent,
     mark_support,
     shares_of_pulls,
     summarise,
     take_equally,
+    try_silent_again,
     weakest_open,
 )
 from fairtrial.subpopulations._kernels.block_state import (
@@ -145,6 +149,7 @@ class _Work(NamedTuple):
     lam: Floats  # by item, shape (items, ROLES, L)
     limits: Limits
     live: Integers  # by item
+    silent: Booleans  # by arm; on entry, False
     passed: Booleans  # by arm; on entry, False
     support: Booleans  # by cell
 
@@ -184,6 +189,7 @@ def _plan_block(
         np.empty(model.limits.shape),
         np.empty(items, dtype=np.int64),
         np.zeros(arms, dtype=np.bool_),
+        np.zeros(arms, dtype=np.bool_),
         np.empty((arms, groups), dtype=np.bool_),
     )
     _plan_within(model, rules, state, batch, assigned, arrived, work)
@@ -204,6 +210,7 @@ def _plan_within(
     losses_are_any, leader, runner_up = _aim(model, rules, state, work)
     losses = losses_of(rules, losses_are_any, cells[_ISSUED], cells[_PER_RESULT])
     fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
+    hide_silent(work.silent, needs)
     seen = Estimates(cells[_SEEN_MEANS], work.control_means[_SEEN], cells[_SEEN_VARIANCES])
     alternative = alternative_at(model, work.limits, seen.control_means)
     view = View(alternative, seen, cells[_SEEN_PRECISIONS])
@@ -223,7 +230,7 @@ def _plan_within(
     copy_into(shares, state.shares)
     multiply(costs, model.costs, losses.per_result)
     forecast = find_shares(costs, leader, wanted, items, shares, work.items[_SPARE_BY_ITEM:])
-    state.forecast[0] = forecast if weakest > 0.0 else math.inf
+    state.forecast[0] = forecast if weakest > 0.0 and not is_any_hidden(needs) else math.inf
     if not doubts:
         copy_into(state.shares, shares)
     slot = next_slot(state.blocks)
@@ -256,6 +263,9 @@ def _aim(model: Model, rules: Rules, state: State, work: _Work) -> tuple[bool, i
     divide(precisions, state.counts, variances)
     fill_control_means(model, means, control_means)
     alternative = alternative_at(model, model.limits, control_means)
+    mark_silent(model.active, state.counts, state.book, rules.bounded, work.silent)
+    for k in range(passed.size):
+        passed[k] = work.silent[k]
     target = find_leader(state, means, precisions, alternative, passed)
     are_any = fill_losses(rules, state, precisions, issued, per_result)
     if are_any and target < means.shape[0]:
@@ -282,6 +292,8 @@ def _open_planned(
     number = close_support(model.active, leader, shares, support)
     if rules.exact:
         number = take_equally(shares, support)
+    needs = work.items[_NEEDS]
+    number = try_silent_again(model.active, state.counts, leader, needs, shares, support, number)
     number = keep_open(model.active, state.book, support, number)
     shares_of_pulls(model.costs, shares, support, planned)
     fill_block_counts(rules, state.blocks, state.counts, support, number, batch, arrived, planned)

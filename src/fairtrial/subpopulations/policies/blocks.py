@@ -169,7 +169,8 @@ class BlockBetting(BlockPolicy):
     were already paid are paid again, and an answer that was based on a wrong value is taken back.
     Corrections of pulls without a bet (initial pulls, unsolicited data) do not change the
     guarantee; nor do their losses if rewards have a range. With a known noise every loss does,
-    because means and effects leave lost pulls out.
+    because means and effects leave lost pulls out, except in cells without any result, which no
+    bet uses.
 
     Examples
     --------
@@ -630,7 +631,7 @@ class BlockBetting(BlockPolicy):
 
     def _require_closable(self, arm: str) -> None:
         problem, closed = self.problem, self.closed_arms
-        if self._cuts is not None or not self._blocks.has_worst_values:
+        if self._cuts is not None:
             super().close_arm(arm)
         if arm not in problem.arms or arm in closed:
             left = [one for one in problem.arms if one not in closed]
@@ -649,7 +650,27 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _confidence(self) -> float:
-        return max(0.0, 1.0 - (1 + len(self.closed_arms)) * self.delta)
+        return max(0.0, 1.0 - (1 + self._comparable_closed) * self.delta)
+
+    @property
+    def _comparable_closed(self) -> int:
+        """Number of closed arms that bets may have been on.
+
+        With a known noise, none is on an arm without results, so nothing could rule it out wrongly.
+        """
+        closed = self._blocks.closed[:-1]
+        if self._bounded:
+            return int(closed.sum())
+        return int((closed & self._pulls_with_values.any(axis=1)).sum())
+
+    @property
+    def _pulls_with_values(self) -> Floats:
+        """Pulls that gave a value, by cell."""
+        blocks = self._blocks
+        return blocks.pulls if isinstance(blocks, MeasuredBlocks) else blocks.state.counts
+
+    def _has_results(self, action: int) -> bool:
+        return bool(self._pulls_with_values.flat[action] > 0.0)
 
     def _reason(self, status: Status, answer: Any) -> str:
         said, closed = super()._reason(status, answer), self.closed_arms
@@ -861,13 +882,23 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _awaited(self) -> list[str]:
-        """The cells that have lost pulls and no result, if no block can be planned before one."""
-        if self._bounded or self._blocks.planned > 1 or self._finished:
+        """The cells of open arms of which all results have been lost: no bet is on their arms."""
+        if self._bounded or self._finished:
             return []
-        state = self._blocks.state
-        told = state.counts if self._measured is None else state.pulls
-        lost = self._blocks.known_losses
-        return [self._name_of(int(a)) for a in np.flatnonzero((told.ravel() == 0.0) & (lost > 0.0))]
+        state, shape = self._blocks.state, self.problem.shape
+        told, lost = self._pulls_with_values, state.blocks.lost
+        if isinstance(self._blocks, MeasuredBlocks):
+            told, lost = self._blocks.told_in_full, state.was_absent.sum(axis=1)
+        lost, is_live = lost.reshape(shape), state.book.rejected[:-1, np.newaxis] == 0
+        awaited = np.flatnonzero((told == 0.0) & (lost > 0.0) & is_live)
+        return [self._name_of(int(action)) for action in awaited]
+
+    @property
+    def _no_forecast(self) -> str:
+        said, awaited = super()._no_forecast, self._awaited
+        if said or not awaited:
+            return said
+        return f"nothing can be forecast before there is a result of {listed(awaited)}"
 
     def _contradicted(self) -> tuple[str, ...]:
         return (*warnings_of(self._contradiction), *self._blocks.warnings())
@@ -875,7 +906,8 @@ class BlockBetting(BlockPolicy):
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict, what delays the evidence, and losses."""
         found = (*super().warnings(), *said_of_awaited(self._awaited))
-        return (*found, _TOO_MANY_LOST) if self._loses_too_many else found
+        is_said = self._awaited or not self._loses_too_many
+        return found if is_said else (*found, _TOO_MANY_LOST)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -890,24 +922,29 @@ class BlockBetting(BlockPolicy):
 
     def _after_closing(self, stated: Guarantee) -> Guarantee:
         """Return the guarantee about the best open arm, if people have closed some."""
-        closed = self.closed_arms
+        closed, comparable = self.closed_arms, self._comparable_closed
         if not closed:
             return stated
-        error = min(1.0, (1 + len(closed)) * self.delta)
-        statement = (
-            f"the answer is about the arms that are open, without {listed(closed)}: the "
+        statement = f"the answer is about the arms that are open, without {listed(closed)}: the "
+        error = min(1.0, (1 + comparable) * self.delta)
+        statement += (
             f"probability that it is wrong is at most {error:g}, whatever results made people "
-            f"close arms, and at most {self.delta:g} if no closed arm was the right answer"
+            "close arms"
         )
+        if comparable:
+            statement += f", and at most {self.delta:g} if no closed arm was the right answer"
         return replace(stated, statement=statement)
 
     @property
     def _missing(self) -> int:
-        """Number of lost pulls, or of missing values of several measures."""
+        """Number of lost pulls, or of missing values of several measures.
+
+        Of cells without results, there are no means or bets that could leave out what is lost.
+        """
         if self._measured is None:
             return self._left_out(self._data[0].sum())
         if self._cuts is None:
-            return int(self._measured.missing.sum())
+            return int(self._measured.missing[self._pulls_with_values > 0.0].sum())
         values = self._measured.values
         return int(self._ended_units * values.shape[2] - values.sum())
 

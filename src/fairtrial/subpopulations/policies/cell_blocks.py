@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
 from fairtrial.confidence.block_betting import LiveBlocks
@@ -21,9 +21,12 @@ class CellBlocks(LiveBlocks):
     ----------
     repeats : list of [int, int]
         Action and block of each pull that was made again, or is to be: as many as `replaced`.
+    unmade : int
+        Planned pulls of closed arms that are not made, with a known noise, in blocks whose bets
+        compare others with the arm: these bets leave them out.
     """
 
-    more_fields: ClassVar[tuple[str, ...]] = ("repeats",)
+    more_fields: ClassVar[tuple[str, ...]] = ("repeats", "unmade")
     """The attributes that are saved besides `fields`."""
 
     runs_compiled: ClassVar[bool] = True
@@ -32,6 +35,7 @@ class CellBlocks(LiveBlocks):
     def __init__(self, *arguments: Any, **dimensions: Any) -> None:
         super().__init__(*arguments, **dimensions)
         self.repeats: list[list[int]] = []
+        self.unmade = 0
 
     def _note_replacements(self, action: int, tag: int, number: int) -> None:
         super()._note_replacements(action, tag, number)
@@ -52,6 +56,29 @@ class CellBlocks(LiveBlocks):
                 continue
             left = self._left_to_issue(action, serial) + self.never_issued.count([action, serial])
             self._note_replacements(action, serial, -min(number, left))
+
+    def close_arm(self, arm: int, actions: Iterable[int], rules: Any) -> None:
+        """Make an arm no answer any more, and issue none of its planned pulls."""
+        if not self.has_worst_values:
+            self.unmade += self._needed_of(arm, list(actions))
+        super().close_arm(arm, actions, rules)
+
+    def _needed_of(self, arm: int, actions: list[int]) -> int:
+        """Return how many planned pulls are left in blocks whose bets have the arm as target."""
+        state, first = self.state, self._first.item()
+        slots = [self._slot_of(serial) for serial in range(first, first + self._number.item())]
+        of_target = [
+            slot
+            for slot in slots
+            if state.bets.number[slot] and arm in (state.target[slot], state.runner_up[slot])
+        ]
+        return int(state.blocks.to_issue[of_target][:, actions].sum())
+
+    def as_it_stands(self, promise: Guarantee, *, left_out: int) -> Guarantee:
+        """Add to a guarantee what it assumes about losses, corrections and closed arms so far."""
+        promise = super().as_it_stands(promise, left_out=left_out)
+        event = "of a closed arm got lost, for reasons assumed to be unrelated to rewards"
+        return promise.weakened_by(self.unmade, "planned pull", event)
 
     @property
     def replacements_never_made(self) -> tuple[int, ...]:

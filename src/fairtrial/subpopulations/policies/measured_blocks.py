@@ -580,6 +580,11 @@ class MeasuredBlocks(CellBlocks):
         return np.asarray(self.state.pulls)
 
     @property
+    def told_in_full(self) -> Floats:
+        """Number of values of the rarest measure that matters, by cell, shape (K, L)."""
+        return np.asarray(blocks.told_in_full(self.arrays))
+
+    @property
     def values(self) -> Floats:
         """Number of values of every measure of a cell, shape (K, L, M)."""
         return self._all_values[..., : self.outcomes]

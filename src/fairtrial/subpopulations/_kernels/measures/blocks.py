@@ -27,6 +27,7 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.block_betting.book import fill_needs
+from fairtrial.confidence.block_betting.hidden import is_any_hidden
 from fairtrial.confidence.block_betting.planned_end import NOBODY, end_after
 from fairtrial.core.arithmetic import copy_into, square
 from fairtrial.core.compilation import apart, interpreted, kernel, uncounted
@@ -39,10 +40,13 @@ from fairtrial.subpopulations._kernels.block_loop import (
 )
 from fairtrial.subpopulations._kernels.block_plans import (
     fill_block_counts,
+    hide_silent,
     is_worth_a_bet,
     keep_open,
     list_items,
+    mark_silent,
     shares_of_pulls,
+    try_silent_again,
     weakest_open,
 )
 from fairtrial.subpopulations._kernels.block_state import Rules
@@ -101,6 +105,7 @@ from fairtrial.subpopulations._kernels.measures.state import (
 from fairtrial.subpopulations._kernels.measures.targets import find_target, losses_so_far
 from fairtrial.subpopulations._kernels.measures.views import (
     can_plan,
+    count_wanted,
     doubt,
     find_leader,
     find_runner_up,
@@ -127,6 +132,7 @@ __all__ = [
     "start",
     "tell",
     "tell_late",
+    "told_in_full",
     "uncount",
 ]
 
@@ -203,7 +209,10 @@ def _plan_block(
     """
     arms, groups = model.active.shape
     seen, programmes, work = _view(model, state)
-    passed = np.zeros(arms, dtype=np.bool_)
+    counts = count_wanted(model, state)
+    silent = np.zeros(arms, dtype=np.bool_)
+    mark_silent(model.active, counts, state.book, model.noise == BOUNDED, silent)
+    passed = silent.copy()
     losses = losses_so_far(model, rules, state)
     leader = find_leader(model, state, seen, programmes, work, passed)
     leader = find_target(model, rules, state, seen, leader, losses, work, passed)
@@ -212,6 +221,7 @@ def _plan_block(
     fill_programmes(model, seen, leader, seen.saved, programmes)
     needs = np.empty(arms + model.signs.size)
     fill_needs(state.book, rules.threshold, rules.separately, leader, needs)
+    hide_silent(silent, needs)
     present = np.empty(needs.size)
     weakest = fill_present(programmes, leader, state.pulls, losses, needs, work, present)
     clear = weakest_open(weakest, losses.are_any, needs, present)
@@ -229,7 +239,7 @@ def _plan_block(
     costs = np.empty((arms, groups))
     multiply(costs, model.costs, losses.per_result)
     forecast = find_shares(model, costs, leader, at, planned_at, items, work, shares)
-    state.forecast[0] = forecast if weakest > 0.0 else math.inf
+    state.forecast[0] = forecast if weakest > 0.0 and not is_any_hidden(needs) else math.inf
     if not doubts:
         copy_into(state.shares, shares)
     slot = next_slot(state.blocks)
@@ -238,6 +248,7 @@ def _plan_block(
     else:
         support = np.zeros((arms, groups), dtype=np.bool_)
         number = find_support(model, leader, planned_at, needs, shares, work, support)
+        number = try_silent_again(model.active, counts, leader, needs, shares, support, number)
         number = keep_open(model.active, state.book, support, number)
         planned = np.empty((arms, groups))
         shares_of_pulls(model.costs, shares, support, planned)
@@ -698,15 +709,24 @@ def settle(arrays: Arrays) -> None:
 # ------------------------------------------------------------------------- results and runs
 
 
+@interpreted
+def told_in_full(arrays: Arrays) -> Floats:
+    """Return how often each cell gave its rarest measure that matters."""
+    (model, _), state = opened(arrays)
+    return count_wanted(model, state)
+
+
 @kernel
 def answer_now(arrays: Arrays) -> int:
     """Return the leader by all data so far; K means "none", -1 that there is not enough data."""
-    (model, rules), state = opened(arrays)
-    if not can_plan(model, rules, state):
+    (model, _), state = opened(arrays)
+    if not can_plan(model, state):
         return -1
     seen, programmes, work = _view(model, state)
-    none_passed = np.zeros(seen.quality.size, dtype=np.bool_)
-    return find_leader(model, state, seen, programmes, work, none_passed)
+    counts = count_wanted(model, state)
+    silent = np.zeros(seen.quality.size, dtype=np.bool_)
+    mark_silent(model.active, counts, state.book, model.noise == BOUNDED, silent)
+    return find_leader(model, state, seen, programmes, work, silent)
 
 
 @kernel

@@ -20,6 +20,7 @@ from fairtrial.subpopulations._kernels.block_losses import (
     with_all_results,
     without_losses,
 )
+from fairtrial.subpopulations._kernels.block_plans import mark_silent
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.measures.items import Work, fill_programmes, new_programmes
 from fairtrial.subpopulations._kernels.measures.model import (
@@ -35,6 +36,7 @@ from fairtrial.subpopulations._kernels.measures.state import State
 from fairtrial.subpopulations._kernels.measures.views import (
     best_feasible,
     copy_view,
+    count_wanted,
     share_missing,
 )
 from fairtrial.subpopulations._kernels.model import Booleans, divide
@@ -74,7 +76,7 @@ def find_target(
     """Return the answer that the next block compares with others.
 
     It is the leader or, if losses make it slow, an arm that rules out others sooner. Mark in
-    `passed` the arms that are better by the estimates.
+    `passed` the arms that are better by the estimates; on entry, it marks silent ones.
     """
     arms = seen.quality.size
     if not losses.are_any or leader == arms:
@@ -88,7 +90,7 @@ def find_target(
     times, at_best, others = np.empty(arms + 1), np.empty(arms + 1), np.empty(arms + 1)
     _fill_times(model, rules, state, seen, leader, counted, work, times)
     _fill_times(model, rules, state, ideal, leader, none, work, at_best)
-    tried = np.zeros(arms, dtype=np.bool_)
+    tried = passed.copy()
     target = tried_last = leader
     for _ in range(MOST_TRIED - 1):
         tried[tried_last] = True
@@ -125,4 +127,9 @@ def _fill_times(
         divide(results, results, losses.per_result)
     values = np.empty(needs.size)
     fill_present(programmes, target, results, losses, needs, work, values)
+    silent = np.zeros(times.size - 1, dtype=np.bool_)
+    counts = count_wanted(model, state)
+    mark_silent(model.active, counts, state.book, model.noise == BOUNDED, silent)
+    for k in range(silent.size):
+        values[k] = 0.0 if silent[k] else values[k]
     fill_times(state.book, needs, values, rules.cost, target, times)

@@ -4,9 +4,9 @@ import math
 
 from fairtrial.confidence.block_betting.book import CLOSED
 from fairtrial.confidence.block_betting.planned_end import NOBODY
-from fairtrial.core.arithmetic import copy_into, square
+from fairtrial.core.arithmetic import copy_into, square, sum_of
 from fairtrial.core.compilation import kernel, uncounted
-from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
+from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS, stays_away
 from fairtrial.subpopulations._kernels.block_state import Rules
 from fairtrial.subpopulations._kernels.doubt import DOUBT, fair_count
 from fairtrial.subpopulations._kernels.measures.items import (
@@ -19,6 +19,7 @@ from fairtrial.subpopulations._kernels.measures.items import (
 from fairtrial.subpopulations._kernels.measures.model import (
     BOUNDED,
     OBJECTIVE,
+    Floats,
     Model,
     Seen,
     derive,
@@ -45,6 +46,8 @@ def summarise(model: Model, state: State, seen: Seen) -> None:
                 mean = state.sums[k, group, m] / max(count, 1e-300)
                 if count == 0.0 and model.noise == BOUNDED:
                     mean = 0.5 * (model.low[m] + model.high[m])
+                elif count == 0.0:
+                    mean = _mean_of_others(state, group, m)
                 seen.means[k, group, m] = mean
             if model.noise == BOUNDED:
                 _estimate_covariances(model, state, seen, k, group)
@@ -57,6 +60,18 @@ def summarise(model: Model, state: State, seen: Seen) -> None:
         adjust_estimates(model, state, seen)
     _see_losses(model, state, seen)
     derive(model, seen, seen)
+
+
+@uncounted
+def _mean_of_others(state: State, group: int, m: int) -> float:
+    """Return the mean of the arms' means of a measure in a group; 0 if there are none."""
+    total = number = 0.0
+    for k in range(state.pulls.shape[0]):
+        count = state.counts[k, group, m, m]
+        if count > 0.0:
+            total += state.sums[k, group, m] / count
+            number += 1.0
+    return total / max(1.0, number)
 
 
 @uncounted
@@ -108,27 +123,38 @@ def share_missing(model: Model, state: State, cell: int, m: int) -> float:
     return missing / (missing + max(1.0, state.was_present[cell, m]))
 
 
-@uncounted
-def can_plan(model: Model, _rules: Rules, state: State) -> bool:
-    """Return whether there is enough data on every cell that matters.
+@kernel
+def can_plan(model: Model, state: State) -> bool:
+    """Return whether every cell that matters has results, or need not be waited for.
 
-    With known noise, every measure needs a value. With known ranges, the range is enough for a
-    measure without values.
+    With known noise, this applies to every measure that the objective or a limit uses. With known
+    ranges, the range is enough for a measure without values.
     """
     arms, groups = model.active.shape
+    counts = count_wanted(model, state)
     for k in range(arms):
         for group in range(groups):
             if model.active[k, group] == 0.0 or state.book.rejected[k] == CLOSED:
                 continue
-            if model.noise == BOUNDED:
-                lost = state.blocks.lost[k * groups + group]
-                if state.pulls[k, group] + lost < 1.0:
-                    return False
+            cell = k * groups + group
+            if counts[k, group] > 0.0 or sum_of(state.was_absent[cell]) > 0.0:
                 continue
-            for m in range(model.objective.size):
-                if is_wanted(model, k, group, m) and state.counts[k, group, m, m] < 1.0:
-                    return False
+            if not stays_away(state.blocks, state.pulls, cell):
+                return False
     return True
+
+
+@kernel
+def count_wanted(model: Model, state: State) -> Floats:
+    """Return how often each cell gave its rarest measure that matters; pulls for known ranges."""
+    counts = state.pulls.copy()
+    arms, groups = counts.shape
+    for k in range(arms):
+        for group in range(groups):
+            for m in range(model.objective.size):
+                if model.noise != BOUNDED and is_wanted(model, k, group, m):
+                    counts[k, group] = min(counts[k, group], state.counts[k, group, m, m])
+    return counts
 
 
 @uncounted
@@ -156,7 +182,7 @@ def find_leader(
     work: Work,
     passed: Booleans,
 ) -> int:
-    """Return the best live answer by the estimates; no arm is `passed` over yet.
+    """Return the best live answer by the estimates, without arms that are `passed` over.
 
     It is the best feasible arm; if there is none, "none"; if that is rejected, the least infeasible
     arm.
@@ -170,7 +196,7 @@ def find_leader(
     least = math.inf
     fill_programmes(model, seen, arms, seen.short, programmes)
     for k in range(arms):
-        if not state.book.rejected[k]:
+        if not (passed[k] or state.book.rejected[k]):
             short = item_value(programmes, k, arms, state.pulls, work)
             if short < least:
                 least = short
