@@ -250,7 +250,7 @@ def _plan_within(
         place_bets(model, rules, state, slot, seen, end, cells[_SPARE], lam)
 
 
-@uncounted
+@kernel(inline="always")
 def _aim(model: Model, rules: Rules, state: State, work: _Work) -> tuple[bool, int, int]:
     """Choose the next block's target and runner-up; fill means, variances and losses.
 
@@ -276,7 +276,7 @@ def _aim(model: Model, rules: Rules, state: State, work: _Work) -> tuple[bool, i
     return are_any, target, runner_up
 
 
-@uncounted
+@kernel(inline="always")
 def _open_planned(
     model: Model,
     rules: Rules,
