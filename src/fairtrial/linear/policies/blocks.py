@@ -107,7 +107,7 @@ class BlockBetting(BlockPolicy):
     'ab'
     """
 
-    version = 14
+    version = 15
     problem: Problem
     environments = ArmEnvironment
 

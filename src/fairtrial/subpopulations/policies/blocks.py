@@ -185,7 +185,7 @@ class BlockBetting(BlockPolicy):
     'a'
     """
 
-    version = 21
+    version = 22
     state_fields = (*BlockPolicy.state_fields, "_closed_columns")
     problem: Problem
     environments = CellEnvironment
