@@ -58,7 +58,8 @@ with event.install_recorder("numba:compile") as recorder:
     run()
 translated = (each.data["dispatcher"] for _, each in recorder.buffer if each.is_start)
 owners = Counter(each.py_func.__module__.split(".")[0] for each in translated)
-print("    functions translated:", ", ".join(f"{owners[name]} of {name}" for name in owners))
+said = ", ".join(f"{owners[name]} of {name}" for name in owners)
+print("    functions translated:", said or "none, it is interpreted")
 """
 
 
