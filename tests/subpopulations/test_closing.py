@@ -98,6 +98,32 @@ def test_closing_an_arm_without_results_gives_the_best_of_the_others(measures, f
     )
 
 
+@pytest.mark.parametrize("measures", [False, True], ids=["one measure", "measures"])
+def test_results_of_an_arm_that_come_after_it_was_closed_do_not_lower_the_confidence(measures):
+    noise = {"measures": ["effect"], "noise_std": {"effect": 1.0}} if measures else {"floors": None}
+    problem = Problem(["a", "b", "silent"], 1, **({"noise_std": 1.0} | noise))
+    policy = BlockBetting(problem, delta=0.05, seed=1)
+    rng = np.random.default_rng(4)
+
+    def tell(pull, mean):
+        value = rng.normal(mean)
+        policy.tell(pull, {"effect": value} if measures else value)
+
+    silent = []
+    for _ in range(300):
+        pull = policy.ask()
+        if pull.arm == "silent":
+            silent.append(pull)
+        else:
+            tell(pull, float(pull.arm == "b"))
+    policy.close_arm("silent")
+    policy = restored(policy)
+    for pull in silent:
+        tell(pull, 5.0)
+    found = policy.recommend()
+    assert (found.arm, found.confidence, found.guarantee.proven) == ("b", 0.95, True)
+
+
 def test_with_known_noise_pulls_that_bets_on_a_closed_arm_lack_weaken_the_guarantee():
     problem = Problem(ARMS, ["x"], noise_std=1.0, floors=None)
     closed = {}

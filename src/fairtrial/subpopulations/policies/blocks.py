@@ -654,23 +654,11 @@ class BlockBetting(BlockPolicy):
 
     @property
     def _comparable_closed(self) -> int:
-        """Number of closed arms that bets may have been on.
-
-        With a known noise, none is on an arm without results, so nothing could rule it out wrongly.
-        """
-        closed = self._blocks.closed[:-1]
-        if self._bounded:
-            return int(closed.sum())
-        return int((closed & self._pulls_with_values.any(axis=1)).sum())
-
-    @property
-    def _pulls_with_values(self) -> Floats:
-        """Pulls that gave a value, by cell."""
-        blocks = self._blocks
-        return blocks.pulls if isinstance(blocks, MeasuredBlocks) else blocks.state.counts
+        """Number of closed arms that bets may have been on."""
+        return len(self.closed_arms) - len(self._blocks.never_compared)
 
     def _has_results(self, action: int) -> bool:
-        return bool(self._pulls_with_values.flat[action] > 0.0)
+        return bool(self._blocks.pulls_with_values.flat[action] > 0.0)
 
     def _reason(self, status: Status, answer: Any) -> str:
         said, closed = super()._reason(status, answer), self.closed_arms
@@ -691,7 +679,7 @@ class BlockBetting(BlockPolicy):
         if self._measured is not None:
             batch = float(self.batch or 0)
             self.told = self.asked = self._measured.run(environment, batch, generator, horizon)
-            return self._measured.pulls
+            return self._measured.pulls_with_values
         one = of_generator(self._key, self.problem.n_actions)
         self._fill(one, environment, generator, horizon)
         self.told = self.asked = int(one.stopping_time[0])
@@ -886,7 +874,7 @@ class BlockBetting(BlockPolicy):
         if self._bounded or self._finished:
             return []
         state, shape = self._blocks.state, self.problem.shape
-        told, lost = self._pulls_with_values, state.blocks.lost
+        told, lost = self._blocks.pulls_with_values, state.blocks.lost
         if isinstance(self._blocks, MeasuredBlocks):
             told, lost = self._blocks.told_in_full, state.was_absent.sum(axis=1)
         lost, is_live = lost.reshape(shape), state.book.rejected[:-1, np.newaxis] == 0
@@ -944,7 +932,7 @@ class BlockBetting(BlockPolicy):
         if self._measured is None:
             return self._left_out(self._data[0].sum())
         if self._cuts is None:
-            return int(self._measured.missing[self._pulls_with_values > 0.0].sum())
+            return int(self._measured.missing[self._blocks.pulls_with_values > 0.0].sum())
         values = self._measured.values
         return int(self._ended_units * values.shape[2] - values.sum())
 

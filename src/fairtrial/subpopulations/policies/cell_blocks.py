@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairtrial.confidence.block_betting import LiveBlocks
 from fairtrial.core.progress_parts import Predictions
 from fairtrial.core.pull import Pull
@@ -24,9 +27,12 @@ class CellBlocks(LiveBlocks):
     unmade : int
         Planned pulls of closed arms that are not made, with a known noise, in blocks whose bets
         compare others with the arm: these bets leave them out.
+    never_compared : list of int
+        Closed arms, with a known noise, of which no result had come before: no bet was on them, so
+        nothing could rule them out wrongly.
     """
 
-    more_fields: ClassVar[tuple[str, ...]] = ("repeats", "unmade")
+    more_fields: ClassVar[tuple[str, ...]] = ("repeats", "unmade", "never_compared")
     """The attributes that are saved besides `fields`."""
 
     runs_compiled: ClassVar[bool] = True
@@ -36,6 +42,12 @@ class CellBlocks(LiveBlocks):
         super().__init__(*arguments, **dimensions)
         self.repeats: list[list[int]] = []
         self.unmade = 0
+        self.never_compared: list[int] = []
+
+    @property
+    def pulls_with_values(self) -> NDArray[np.float64]:
+        """Pulls that gave a value, by cell, shape (K, L)."""
+        return np.asarray(self.state.counts)
 
     def _note_replacements(self, action: int, tag: int, number: int) -> None:
         super()._note_replacements(action, tag, number)
@@ -61,6 +73,8 @@ class CellBlocks(LiveBlocks):
         """Make an arm no answer any more, and issue none of its planned pulls."""
         if not self.has_worst_values:
             self.unmade += self._needed_of(arm, list(actions))
+            if not self.pulls_with_values[arm].any():
+                self.never_compared.append(arm)
         super().close_arm(arm, actions, rules)
 
     def _needed_of(self, arm: int, actions: list[int]) -> int:

@@ -575,7 +575,7 @@ class MeasuredBlocks(CellBlocks):
     # ------------------------------------------------------------------- statistics
 
     @property
-    def pulls(self) -> Floats:
+    def pulls_with_values(self) -> Floats:
         """Pulls that gave a value, by cell, shape (K, L)."""
         return np.asarray(self.state.pulls)
 
@@ -720,7 +720,7 @@ class MeasuredBlocks(CellBlocks):
         """
         tests = 2 * (1 + self.outcomes)
         known = self.values
-        gone = np.maximum(self.pulls[..., np.newaxis] - known, 0.0)
+        gone = np.maximum(self.pulls_with_values[..., np.newaxis] - known, 0.0)
         return any(losses_differ(known[..., m], gone[..., m], tests) for m in range(self.outcomes))
 
     def _values_that_ended(self) -> list[tuple[Floats, Floats]]:
