@@ -20,6 +20,8 @@ def plan(delta, *, power=0.8, rounds):
         ((0.05,), {}, "rounds"),
         ((), {"rounds": 3}, "delta"),
         ((0.05,), {"rounds": 3, "powr": 0.9}, "powr"),
+        ((0.05,), {"delta": 0.1, "rounds": 3}, "delta"),
+        ((0.05,), {"delta": 0.1}, "delta"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_by_name(args, kwargs, name):

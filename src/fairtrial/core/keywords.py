@@ -81,6 +81,10 @@ def _require_fitting(
         by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         places = sum(one.kind in by_place for one in signature.parameters.values())
         given = signature.bind_partial(*args[:places])
+        for twice in given.arguments.keys() & kwargs.keys():
+            order = ", ".join(each for each in signature.parameters if each not in {"self", "cls"})
+            said = f"is given twice, by its place and by its name: {name} takes {order}"
+            raise InvalidArgument(twice, said, given.arguments[twice]) from None
         for parameter in signature.parameters.values() if len(args) <= places else ():
             named = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
             is_given = parameter.name in kwargs or parameter.name in given.arguments
