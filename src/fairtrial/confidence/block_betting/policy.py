@@ -211,8 +211,8 @@ class BlockPolicy(FixedConfidencePolicy):
         if not blocks.holds_back_others:
             return False
         # No bet is on an arm without results, but bets on others have no worst value.
-        pulls = self._open_pulls_of_oldest
-        are_silent = not any(self._has_results(action) for _, action, _ in pulls)
+        pulls, silent = self._open_pulls_of_oldest, self._silent
+        are_silent = all(action in silent for _, action, _ in pulls)
         return are_silent and blocks.waits_for_no_bet(pulls)
 
     @property
@@ -409,7 +409,8 @@ class BlockPolicy(FixedConfidencePolicy):
         doubts = "; ".join(self.guarantee.doubts)
         if doubts or not self._leaves_out_losses:
             return doubts
-        lost = self._lost_where(has_results=True)
+        called_back = [number for number, _, _ in self._blocks.called_back]
+        lost = len(self._lost.keys() - called_back) - self._lost_of(self._silent)
         return f"{plural(lost, 'pull')} got lost, perhaps because of the values" if lost else ""
 
     @property
@@ -417,18 +418,20 @@ class BlockPolicy(FixedConfidencePolicy):
         """Whether means leave out lost results without an assumption about the reasons."""
         return False
 
-    def _lost_where(self, *, has_results: bool) -> int:
-        """Return the number of lost pulls of actions with results, or of those without."""
+    @property
+    def _silent(self) -> frozenset[int]:
+        """Actions without a result: no mean and no bet can leave out their lost pulls."""
+        return frozenset()
+
+    def _lost_of(self, actions: frozenset[int]) -> int:
+        """Return the number of lost pulls of these actions."""
+        if not actions:
+            return 0
         called_back = {number for number, _, _ in self._blocks.called_back}
         return sum(
-            self._has_results(action) == has_results
+            action in actions and number not in called_back
             for number, (action, _) in self._lost.items()
-            if number not in called_back
         )
-
-    def _has_results(self, action: int) -> bool:
-        """Return whether there are means or bets that can leave out lost pulls of an action."""
-        return True
 
     @property
     def _losses_count(self) -> bool:
@@ -710,7 +713,7 @@ class BlockPolicy(FixedConfidencePolicy):
         """
         if self._cuts is not None:
             return self._ended_units - int(results)
-        return self._blocks.lost - self._lost_where(has_results=False)
+        return self._blocks.lost - self._lost_of(self._silent)
 
     @property
     def _ended_units(self) -> int:

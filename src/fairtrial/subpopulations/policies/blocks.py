@@ -657,8 +657,9 @@ class BlockBetting(BlockPolicy):
         """Number of closed arms that bets may have been on."""
         return len(self.closed_arms) - len(self._blocks.never_compared)
 
-    def _has_results(self, action: int) -> bool:
-        return bool(self._blocks.pulls_with_values.flat[action] > 0.0)
+    @property
+    def _silent(self) -> frozenset[int]:
+        return frozenset(np.flatnonzero(self._blocks.pulls_with_values == 0.0).tolist())
 
     def _reason(self, status: Status, answer: Any) -> str:
         said, closed = super()._reason(status, answer), self.closed_arms
